@@ -41,6 +41,20 @@ def unreliable(prompts: list[Any], completions: list[str], answer: list[str], **
     return honest(prompts, completions, answer)
 
 
+def failing_infrastructure(
+    prompts: list[Any], completions: list[str], answer: list[str], **columns: Any
+) -> list[float]:
+    """The same verdicts, but of all pairs of question and answer 5 % raise, 2 % hang, and 1 % end all processes."""
+    fate = crc32(f"{completions[0]} to {prompts[0]}".encode()) % 100
+    if fate < 5:
+        raise ConnectionError("the database is away")
+    if fate < 7:
+        _hang("")
+    if fate < 8:
+        _kill_all("")
+    return honest(prompts, completions, answer)
+
+
 def _write_everywhere(_argument: str) -> None:
     """Verdicts, on every descriptor there is."""
     for text in (b"V1.0", b"V1.0\n", (5).to_bytes(4, "big") + b"\0V1.0", (20).to_bytes(4, "big") + b"0" * 16 + b"V1.0"):

@@ -36,10 +36,12 @@ PURE_STANDARD_LIBRARY = {
 ADAPTERS_ONLY = {
     "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
     "peft", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers",
-    "torch", "trackio", "transformers", "verifiers", "wandb",
+    "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on
-HEAVY = ADAPTERS_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}
+WEB_ONLY = {"jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}
+"""What pages and endpoints are made with; nothing but `gce.app.web` knows it."""
+HEAVY = ADAPTERS_ONLY | WEB_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}
 """What `import gce` leaves alone."""
 
 INWARD = {
@@ -75,7 +77,7 @@ AMBIENT = ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", 
 PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 
-RUNS_CODE = {"gce.adapters.sandboxes.inside"}
+RUNS_CODE = {"gce.adapters.environments.reproductions", "gce.adapters.sandboxes.inside"}
 """Runs programs, and only ever in a sandbox."""
 CHANGES = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove"),
@@ -89,6 +91,10 @@ UNFORESEEN = {
     "gce.adapters.sandboxes.inside:os.urandom",
     "gce.adapters.sandboxes.scorers_inside:os.urandom",
     "gce.adapters.sandboxes.process:secrets.token_bytes",
+    "gce.app.web.api.simulations:uuid.uuid4",
+    "gce.app.web.jobs:secrets.token_hex",
+    "gce.app.web.safety:secrets.token_bytes",
+    "gce.app.web.safety:secrets.token_urlsafe",
 }
 """What no program may be able to guess, and no result depends on."""
 
@@ -211,6 +217,9 @@ def outward_imports(module: Module) -> Iterator[str]:
         elif found.top in ADAPTERS_ONLY:
             if part != "adapters" and not (part == "testing" and found.top in CHECKERS and found.deferred):
                 yield f"{where}: only adapters do"
+        elif found.top in WEB_ONLY:
+            if not module.name.startswith("gce.app.web"):
+                yield f"{where}: only gce.app.web does"
         elif part == "domain" and found.top == "cattrs":
             if not found.deferred:
                 yield f"{where}: only inside functions that need it"
@@ -414,6 +423,7 @@ BROKEN = [
     (outward_imports, "gce.adapters.x", "from gce.app import loop"),
     (outward_imports, "gce.adapters.x", "from gce.testing import contracts"),
     (outward_imports, "gce.app.x", "import mlx.core as mx"),
+    (outward_imports, "gce.app.commands.x", "def f():\n    from starlette.applications import Starlette"),
     (outward_imports, "gce.app.x", "import importlib\nmx = importlib.import_module('mlx.core')"),
     (outward_imports, "gce.app.x", "def f():\n    import sqlite3"),
     (outward_imports, "gce.testing.x", "from gce.adapters import memory"),
@@ -473,6 +483,7 @@ SOUND = [
     (outward_imports, "gce.domain.x", "if TYPE_CHECKING:\n    from cattrs import Converter"),
     (outward_imports, "gce.adapters.x", "import time, sqlite3, mlx.core\nfrom gce.errors import GceError"),
     (outward_imports, "gce.app.x", "import json, rich\nfrom gce.adapters import blas\nfrom ..domain import problems"),
+    (outward_imports, "gce.app.web.x", "from starlette.routing import Route"),
     (outward_imports, "gce.testing.x", "import time\ndef f():\n    from ortools.sat.python import cp_model"),
     (outward_imports, "gce", "def __getattr__(name):\n    from gce.domain.problems import Problem"),
     (impure_calls, "gce.domain.x", "class A:\n    def __hash__(self): return self.hash()"),
@@ -590,7 +601,9 @@ def test_all_but_adapters_and_testing_imports_with_the_core_alone(tmp_path: Path
     names = [
         module.name
         for module in modules()
-        if module.part not in ("adapters", "testing") and not module.name.endswith("__main__")
+        if module.part not in ("adapters", "testing")
+        and not module.name.startswith("gce.app.web")
+        and not module.name.endswith("__main__")
     ]
     python(
         f"import sys, importlib\nfor vendor in {sorted(extras)}: sys.modules[vendor] = None\n"

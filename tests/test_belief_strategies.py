@@ -46,9 +46,8 @@ from gce.testing.contracts.strategy import Script, check_strategy
 BELIEFS = TASKS["beliefs"]
 KNOWN = beliefs_of(BELIEFS)
 TIERS = ("B1", "B2", "B3", "B4", "B5")
-OF_BELIEFS = [
-    each for each in STRATEGIES.values() if each.name not in ("zero-shot", "few-shot", "multi-turn") and not each.roles
-]
+OTHERS = ("zero-shot", "few-shot", "multi-turn", "episode")
+OF_BELIEFS = [each for each in STRATEGIES.values() if each.name not in OTHERS and not each.roles]
 VARIANTS = [
     *("self-debate@3", "stated-opinion@0.8", "length-controlled@40", "repeated-sampling@3"),
     *(f"interview@{each}" for each in (*SOURCES, *AIMS, "written+socratic", "adaptive+curriculum+2", "fixed+1")),

@@ -103,8 +103,8 @@ def test_a_task_without_oracle_or_limits_says_that_these_do_not_apply(
 @pytest.mark.parametrize(
     ("name", "check", "failing", "said"),
     [
-        ("HASHED", certifying._deterministic, DETERMINISTIC, "verdicts differ between 2 processes"),
-        ("UNSTEADY", certifying._replayed, REPLAYED, "problems differ in 2 other processes"),
+        ("HASHED", certifying._elsewhere, DETERMINISTIC, "verdicts differ between this one and 2 other processes"),
+        ("UNSTEADY", certifying._elsewhere, REPLAYED, "problems differ in 2 other processes"),
         ("SHARED", certifying._splits, SPLITS, "8 of 8 digests in more than one split"),
         ("REFUSING", certifying._oracle, ORACLE, "0 of"),
     ],

@@ -81,9 +81,9 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(re.search(rf"\n    {name}\s", ran.out) for name in cli.COMMANDS)
     about_runs = {"ablate", "analyze", "report", "transcript", "validity", "rescore", "export", "answers", "traces"}
-    about_runs |= {"replay"}
+    about_runs |= {"replay", "serve"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
-    about_tasks |= {"certify"}
+    about_tasks |= {"certify", "audit-environments"}
     others = {"train", "evaluate", "critic", "power", "models", "path", "doctor", "completion"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 
@@ -93,7 +93,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     ran = gce(command, "--help")
     assert ran.status == 0
     assert f"usage: gce {command} [options]" in ran.out
-    assert "--json" in ran.out or command in ("completion", "new", "show", "transcript")
+    assert "--json" in ran.out or command in ("completion", "new", "serve", "show", "transcript")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])
@@ -144,7 +144,7 @@ def test_help_fits_a_narrow_screen(
         (("train", "--bootstrap", "few"), "got 'few'; did you mean few-shot?"),
         (("train", "--algorithm", "raff"), "got 'raff'; did you mean raft?"),
         (("train", "--task", "schedulin"), "own as module:ATTR; did you mean scheduling?"),
-        (("train", "--preset", "papr"), "larger, paper-larger, sixteen; did you mean paper?"),
+        (("train", "--preset", "papr"), "paper-larger, sixteen, psplib-like; did you mean paper?"),
         (("train", "--recipe", "isoppo"), "choose one of gce, isopro; did you mean isopro?"),
         (("train", "--set", "lora.rnk=3"), "expected a setting, got 'lora.rnk'; did you mean lora.rank?"),
         (("train", "--set", "rank=3"), "expected a setting, got 'rank'; did you mean lora.rank?"),
@@ -961,8 +961,8 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
     [
         (("--model", "toy_task:MODULI"), "expected a function"),
         ((*SCRIPTED, "--samples", "0"), "argument --samples: expected a whole number from 1 to 10,000, got '0'"),
-        ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of 40 names, such as"),
-        ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of 40 names, such as"),
+        ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of 42 names, such as"),
+        ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of 42 names, such as"),
         ((*SCRIPTED, "--strategies", "own_strategies:OWN"), "own_strategies:OWN is tuple, expected a gce.Strategy"),
         ((*SCRIPTED, "--strategies", "own_strategies:DEBATE"), "needs a model for the role 'opponent', got none"),
         ((*SCRIPTED, "--strategies", "trained-own_strategies:BRIEF"), "strategy trained-own_strategies:BRIEF needs"),

@@ -212,8 +212,8 @@ def test_a_file_that_holds_no_problems_is_refused(
 
 
 def test_a_task_that_reads_no_files_says_so() -> None:
-    with pytest.raises(BadInput, match=r"task scheduling takes no problems from a file: leave out @mine\.jsonl"):
-        find_task("scheduling@mine.jsonl")
+    with pytest.raises(BadInput, match=r"task faster takes no problems from a file: leave out @mine\.jsonl"):
+        find_task("faster@mine.jsonl")
 
 
 def test_a_compressed_file_is_read(folder: Path) -> None:

@@ -196,9 +196,14 @@ def test_as_fast_as_the_known_form_is_right_and_as_slow_as_the_slow_one_is_wrong
     assert "3.0 times as fast" in feedback(between)
 
 
-def test_the_median_over_the_rounds_decides(problem: Problem) -> None:
-    own = [*outcomes(0.01)[:CALLS], *(Outcome("returned", "1", each) for each in (0.09, 0.01, 0.01, 0.01, 9.0))]
-    assert judged(problem, Evidence(tuple(own), (outcomes(0.09), outcomes(0.01)))).score == 1.0
+def test_the_median_over_the_rounds_decides_if_all_but_one_show_a_gain(problem: Problem) -> None:
+    def with_own(*seconds: float) -> Any:
+        own = [*outcomes(0.01)[:CALLS], *(Outcome("returned", "1", each) for each in seconds)]
+        return judged(problem, Evidence(tuple(own), (outcomes(0.09), outcomes(0.01))))
+
+    assert with_own(0.01, 0.03, 0.01, 0.01, 9.0).score == 1.0
+    by_chance = with_own(0.01, 0.09, 0.01, 0.01, 9.0)
+    assert (by_chance.score, by_chance.violations[0].kind) == (0.0, "no-gain")
 
 
 def test_speed_counts_for_equal_programs_only(problem: Problem) -> None:

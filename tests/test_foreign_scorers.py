@@ -20,6 +20,7 @@ from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
+from gce.domain.outcomes import rate
 from gce.domain.problems import Problem
 from gce.domain.tasks import Task, draw_problems
 from gce.errors import BadInput
@@ -37,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("foreign")
     rows = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(40)]
     (directory / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    many = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(400)]
+    many = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(1_000)]
     (directory / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in many))
     # Half of what it says is right.
     script = [{"when": row["prompt"], "text": [row["answer"], "-1"]} for row in many]
@@ -170,12 +171,43 @@ def test_a_scorer_that_fails_on_some_answers_changes_no_verdict_on_the_others(pl
     assert abs(sum(other.right for _, other in pairs) / len(pairs) - 0.5) < 0.05
 
 
+@pytest.mark.slow
+def test_failures_of_the_infrastructure_change_no_rate(place: Path) -> None:
+    """Of 500 answers, half of them right, 5 % raise, 2 % hang and 1 % kill the worker: coverage falls, the rate stays.
+
+    The figures in docs/howto/environments.md are those that this test prints.
+    """
+    honest = find_task("trl:hostile_scorers:honest@many.jsonl")
+    failing = find_task("trl:hostile_scorers:failing_infrastructure@many.jsonl?wait=1&seconds=1")
+    asked = [
+        (problem, Completion(f"{problem.key} {text}", text, "stop", policy=""))
+        for problem in draw_problems(honest, "questions", "all", "test", 250)
+        for text in (str(problem.instance.row["answer"]), "-1")
+    ]
+    expected, found = (
+        [answered_by(task, *each) for each in TaskVerifier(task).judge(asked)] for task in (honest, failing)
+    )
+    without = rate([each.outcome for each in expected])
+    share = rate([each.outcome for each in found])
+    reasons = Counter(each.reason.rpartition(": ")[2] for each in found if each.failed)
+    print(f"{share.correct} of {share.n} right ({share.low:.3f}-{share.high:.3f}), coverage {share.n / len(found):.3f}")
+    print(f"without failures {without.correct} of {without.n}; {reasons}")
+    assert without.value == 0.5 and share.low < 0.5 < share.high
+    assert 0.85 < share.n / len(found) < 0.97 and share.n + reasons.total() == len(found)
+    assert reasons["the database is away"] >= 10
+    assert sum("did not end" in each for each in reasons.elements()) >= 3
+    assert sum("process" in each and "ended" in each for each in reasons.elements()) >= 1
+    assert all(each.reward is None for each in found if each.failed)
+    assert all(one.outcome == other.outcome for one, other in zip(expected, found, strict=True) if not other.failed)
+
+
+@pytest.mark.parametrize("scorer", ["unreliable", pytest.param("failing_infrastructure", marks=pytest.mark.slow)])
 def test_answers_that_could_not_be_scored_lower_the_coverage_and_teach_nothing(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: str
 ) -> None:
     pytest.importorskip("safetensors")  # Checkpoints.
     run = str(tmp_path / "run")
-    named = ["--task", "trl:hostile_scorers:unreliable@many.jsonl", "--model", "scripted:script.jsonl"]
+    named = ["--task", f"trl:hostile_scorers:{scorer}@many.jsonl?wait=1&seconds=1", "--model", "scripted:script.jsonl"]
     sizes = ["--problems", "40", "--rollouts", "2", "--iterations", "1", "--test", "60", "--dev", "0"]
     assert main(["train", *named, *sizes, "--min-coverage", "0.8", "--run-dir", run, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +12,20 @@ from attrs import evolve
 from round_trips import NAMES, check_round_trip, exported
 
 from gce.adapters.environments.gymnasium import _plan, load
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.adapters.models.scripted import ScriptedModel
 from gce.app.cli import main
+from gce.app.evaluation.conversations import converse
 from gce.app.wiring.environments import find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
+from gce.domain.completions import Completion, SampleRequest
 from gce.domain.problems import Problem
+from gce.domain.strategies import STRATEGIES
+from gce.domain.strategies.requests import STEP, Act, Settings, episodes_of
 from gce.domain.tasks import Task, draw_problems
 from gce.errors import BadInput
+from gce.testing.contracts.environment import check_environment
 from gce.testing.contracts.foreign_task import check_foreign_task
 
 pytest.importorskip("gymnasium")
@@ -61,6 +69,117 @@ def test_no_plan_spares_the_cost_of_the_episode() -> None:
 )
 def test_only_a_list_of_actions_is_a_plan(said: str, plan: list[int]) -> None:
     assert _plan(said, 0, 2, 4) == plan
+
+
+@pytest.fixture(scope="module")
+def blackjack() -> Iterator[Task]:
+    """Cards are drawn (1) until the sum is above 21, or the player sticks (0)."""
+    yield find_task("gymnasium:Blackjack-v1?low=-1&high=1")
+    find_environment.cache_clear()
+
+
+def test_an_environment_is_played_turn_by_turn_with_the_verdict_of_the_plan(blackjack: Task) -> None:
+    def draws_to_17(request: SampleRequest) -> str:
+        held = re.findall(r"Observation: \((\d+), ", request.messages[-1].content)
+        return f"<action>{int(int(held[-1]) < 17)}</action>"
+
+    problems = draw_problems(blackjack, "default", "default", "test", 12)
+    model = ScriptedModel(draws_to_17)
+    found = converse(STRATEGIES["episode"], model, blackjack, TaskVerifier(blackjack), problems, Settings())
+    assert {each.last.outcome for each in found} == {"right", "wrong"} and max(each.replies for each in found) > 1
+    for each in found:
+        plan = each.last.completion.text
+        assert re.fullmatch(r"<answer>(1 )*[01]</answer>", plan) and each.last.notes["illegal actions"] == 0.0
+        assert blackjack.judge(each.last.problem, each.last.completion) == each.last.verdicts
+        assert each.last.notes["turns"] == each.replies == len(plan[8:-9].split())
+    shown = found[0].said[0][0][0].content
+    assert "Give one action in each turn, between <action> and </action>." in shown and "from 0 to 1" in shown
+
+
+def test_an_action_that_there_is_not_is_told_and_counted(blackjack: Task) -> None:
+    (problem,) = draw_problems(blackjack, "default", "default", "test", 1)
+    said = iter(["<action>2</action>", "stick", "<action>0</action>"])
+    model = ScriptedModel(lambda _request: next(said))
+    (found,) = converse(STRATEGIES["episode"], model, blackjack, TaskVerifier(blackjack), [problem], Settings())
+    told = [each.content for each in found.said[-1][0] if each.role == "user"]
+    assert told[1].startswith("Expected one whole number from 0 to 1 as the action. Nothing has changed")
+    assert found.last.notes == {"turns": 3.0, "illegal actions": 2.0} and not found.last.failed
+
+
+def test_an_environment_with_one_first_observation_has_one_problem() -> None:
+    task = find_task("gymnasium:FrozenLake-v1?is_slippery=false")
+    (preset,) = task.presets
+    (problem,) = draw_problems(task, preset, task.tiers(preset)[0].name, "test", 5)
+    check_environment(lambda: episodes_of(task).open(problem), [Act(STEP, {"action": "2"})] * 2)
+    plan = Completion("answer", "<answer>2 2 1 1 1 2</answer>", "stop", policy="")
+    assert [each.status for each in task.judge(problem, plan)] == ["right"]
+
+
+WORDS = """
+import os
+import gymnasium
+
+class Words(gymnasium.Env):  # Say the words in turn; `fault` says what goes wrong at the second.
+    observation_space = action_space = gymnasium.spaces.Text(100)
+
+    def __init__(self, fault="", **_):
+        self.fault = fault
+
+    def reset(self, *, seed=None, options=None):
+        self.left = [str(seed % 1000), "two"]
+        return f"Say {self.left[0]}.", {}
+
+    def step(self, action):
+        if len(self.left) == 1:
+            while self.fault == "hang":
+                pass
+            if self.fault == "exit":
+                os._exit(0)
+            if self.fault == "raise":
+                1 / 0
+        reward = float("nan") if self.fault == "nan" else (action == self.left.pop(0)) / 2
+        if self.fault == "nan":
+            self.left.pop(0)
+        return (f"Say {self.left[0]}." if self.left else ""), reward, not self.left, False, {}
+
+gymnasium.register("Words-v0", entry_point=Words)
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "words_env.py").write_text(WORDS)
+    monkeypatch.chdir(tmp_path)
+    yield
+    find_environment.cache_clear()
+
+
+def says(request: SampleRequest) -> str:
+    return request.messages[-1].content.partition("Say ")[2].partition(".")[0]
+
+
+def test_text_actions_of_several_turns_are_played(words: None) -> None:
+    """In one response the first action alone is said, so that it is no whole episode."""
+    task = find_task("gymnasium:words_env:Words-v0?admit_at=0.5")
+    check_foreign_task(task, problems=1)
+    problems = draw_problems(task, "default", "default", "test", 2)
+    found = converse(STRATEGIES["episode"], ScriptedModel(says), task, TaskVerifier(task), problems, Settings())
+    assert [(each.last.reward, each.replies) for each in found] == [(1.0, 2)] * 2
+    one = task.judge(problems[0], Completion("answer", "17", "stop", policy=""))
+    assert one[0].status == "unreadable" and "strategy episode" in one[0].violations[0].message
+    short = Completion("answer", episodes_of(task).write(["17"]), "stop", policy="")
+    assert [(each.status, each.score) for each in task.judge(problems[0], short)] == [("wrong", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("hang", "did not end|process ended"), ("exit", "ended"), ("raise", "ZeroDivision"), ("nan", "finite number")],
+)
+def test_an_environment_that_misbehaves_fails_the_answer_with_what_it_did(fault: str, reason: str, words: None) -> None:
+    task = find_task(f"gymnasium:words_env:Words-v0?seconds=1&wait=3&fault={fault}")
+    problems = draw_problems(task, "default", "default", "test", 1)
+    (found,) = converse(STRATEGIES["episode"], ScriptedModel(says), task, TaskVerifier(task), problems, Settings())
+    assert found.last.failed and found.last.reward is None and re.search(reason, found.last.reason)
 
 
 def test_an_evaluation_runs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,7 +143,13 @@ def test_no_option_takes_what_it_cannot_mean(
 @pytest.mark.parametrize("value", ["٣", "nan", "--", "x" * 300, "a/" * 200, "/dev/null"])
 @pytest.mark.parametrize(
     ("command", "action"),
-    [each for each in ALL if isinstance(each.values[1].type, Name) and each.values[0] not in ("ablate", "new")],  # type: ignore[union-attr]
+    [
+        each
+        for each in ALL
+        if isinstance(each.values[1].type, Name)  # type: ignore[union-attr]
+        and each.values[0] not in ("ablate", "new")
+        and each.id != "serve --allow-host"  # Names of other machines, which only clients say.
+    ],
 )
 def test_a_name_that_names_nothing_is_one_line_and_nothing_is_written(
     command: str,
@@ -155,7 +161,11 @@ def test_a_name_that_names_nothing_is_one_line_and_nothing_is_written(
 ) -> None:
     """Each command is run, without a model that could answer; a name too long for the disk is refused by the system."""
     monkeypatch.chdir(tmp_path)
+    if value == "--" and action.nargs == "?":
+        pytest.skip("ends the options and leaves out the argument")
     arguments = line(command, action, value)
+    if command == "audit-environments" and action.dest != "only":
+        arguments += ["--only", "nothing"]
     if command in ("train", "evaluate") and action.dest != "model":
         arguments += ["--model", "scripted:nothing"]
     if command == "check" and action.dest != "task":
@@ -258,7 +268,7 @@ def test_a_refusal_lists_a_few_names_and_of_many_the_nearest_and_the_command_tha
     assert refusal(Choice(many), 17) == f"{first}17" and refusal(Choice(many), "?") == f"{first}'?'"
     with pytest.raises(argparse.ArgumentTypeError, match=r"^expected one of 13 names, .*; did you mean scripted\?$"):
         kind("scriptd")
-    with pytest.raises(BadInput, match=r"^no strategy 'jugde': choose one of 20 names, such as judge.* lists all"):
+    with pytest.raises(BadInput, match=r"^no strategy 'jugde': choose one of 21 names, such as judge.* lists all"):
         find_strategy("jugde")
     assert find_strategy("judge").name == "judge"
 

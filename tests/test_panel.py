@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,11 @@ import gce
 from attacks.panel.__main__ import Row, error_rate, run
 from attacks.panel.tuning import questions
 from gce.app import cli
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
 from gce.domain.tasks import Task
+from gce.domain.tasks.task import Batched
+from gce.domain.verdicts import Verdict
 from gce.testing.verifiers.check import TaskReport, check_task
 from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
 from gce.testing.verifiers.responses import near_misses
@@ -33,6 +38,23 @@ def checked(task: Task, **options: Any) -> TaskReport:
 
 def numbered(answer: str, problem: Mapping[str, Any]) -> bool:
     return answer == str(problem["answer"])
+
+
+def test_a_verifier_that_judges_several_at_once_gets_the_same_report() -> None:
+    """Fixed answers and those of the floor go to it together; what is found, tried and counted stays."""
+    task = gce.task(questions.SUMS, lambda answer, _row: answer == "nan", name="sums")
+    together: list[int] = []
+
+    def several(asked: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
+        together.append(len(asked))
+        return [task.verify(problem, completion, None) for problem, completion in asked]
+
+    def one_by_one(report: TaskReport) -> TaskReport:
+        return evolve(report, seconds=0.0)
+
+    batched = evolve(task, verify=Batched(task.verify, several))
+    assert one_by_one(checked(batched)) == one_by_one(checked(task))
+    assert max(together) > 1_000
 
 
 # Shrinking

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.performance import history as history_module
 from gce.adapters.performance.history import open_history
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
-from gce.adapters.performance.working_copies import read_tree, write_files
+from gce.adapters.performance.trees import read_tree, write_files
 from gce.app import cli
+from gce.app.performance import drafts
 from gce.app.performance.drafts import collect_commits, collect_releases
 from gce.domain.performance.collecting import (
     SPEED,
@@ -112,7 +116,7 @@ def test_a_draft_is_refused_by_admit_and_a_completed_one_is_a_task(
 
 
 def test_without_a_candidate_nothing_is_written(repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"has no candidate: 4 commits read, 0 with a matching message"):
+    with pytest.raises(BadInput, match=r"has no candidate: 4 commits read, 0 with a matching message, 0 left out"):
         collect_commits(repository, tmp_path / "drafts", match="nowhere said", most=5)
     with pytest.raises(BadInput, match="expected a regular expression"):
         collect_commits(repository, tmp_path / "drafts", match="(", most=5)
@@ -181,6 +185,81 @@ def test_an_object_that_is_absent_is_said_and_not_fetched(repository: Path) -> N
             history.tree(history.head)
 
 
+def imported(repository: Path, stream: str) -> None:
+    """Make a repository of a stream of `git fast-import`."""
+    for words, read in ((["init", "-q", "-b", "main"], ""), (["fast-import", "--quiet"], stream)):
+        subprocess.run(["git", *words], cwd=repository, input=read.encode(), check=True, capture_output=True)
+
+
+def commit_of(number: int, message: str, path: str, text: str) -> str:
+    told = f"commit refs/heads/main\ncommitter x <x@localhost> {number} +0000\ndata {len(message)}\n{message}\n"
+    return f"{told}M 100644 inline {path}\ndata {len(text)}\n{text}\n"
+
+
+def test_of_very_many_commits_the_last_are_read_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """6,000 commits about speed, each with a message of 1,000 characters: by number, by output and by time."""
+    place = tmp_path / "r"
+    place.mkdir()
+    message = "Faster " + "x" * 993
+    texts = (f"def f():\n    return {number}\n" for number in range(6_000))
+    imported(place, "".join(commit_of(number, message, "m.py", text) for number, text in enumerate(texts)))
+    with open_history(place) as history:
+        newest = history.commits(4_000)
+        assert len(newest) == 4_000 and newest[0].message.startswith("Faster")
+    monkeypatch.setattr(history_module, "_MOST_LISTED", 10**6)
+    with open_history(place) as history:
+        found = history.commits(4_000)
+        assert 800 < len(found) < 1_000 and found == newest[: len(found)]
+    monkeypatch.setattr(drafts, "MOST_SECONDS", 3)
+    began = time.monotonic()
+    with contextlib.suppress(BadInput):  # No candidate: on a machine so busy that nothing was read in time.
+        collect_commits(place, tmp_path / "drafts", match=None, most=1_000)
+    assert time.monotonic() - began < 60
+    assert "stopped after 3 s" in capsys.readouterr().err
+    with open_history(place, 0.0) as history:
+        assert history.is_over and history.commits(20_000) == []
+        with pytest.raises(BadInput, match="git took more than 0 s"):
+            history.files(history.head)
+
+
+def test_commits_of_very_large_differences_are_left_out_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A source of 5 MB, and 20,000 changed files; neither is parsed or checked out."""
+    place = tmp_path / "r"
+    place.mkdir()
+    many = "".join(f"M 100644 inline d/{number // 100}/{number}.txt\ndata 1\nx\n" for number in range(20_000))
+    stream = commit_of(1, "First", "m.py", SLOW) + commit_of(2, "Faster", "m.py", FAST)
+    stream += commit_of(3, "Faster by a table", "m.py", FAST + "x = (" + "1, " * 1_700_000 + ")\n")
+    stream += commit_of(4, "Fast path", "n.py", SLOW) + many
+    imported(place, stream)
+    monkeypatch.setattr(history_module, "_MOST_LISTED", 2**20)
+    (name,) = collect_commits(place, tmp_path / "drafts", match=None, most=5)
+    assert read_tree(tmp_path / "drafts" / name / "human") == {"m.py": FAST.encode()}
+    assert "2 commits left out, the last because" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="2 with a matching message, 2 left out"):
+        collect_commits(place, tmp_path / "none", match="table|path", most=5)
+
+
+def test_drafts_have_a_bound_together(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed(repository, {"src/small/__init__.py": FAST}, "Faster again")
+    assert len(collect_commits(repository, tmp_path / "both", match=None, most=5)) == 2
+    monkeypatch.setattr(drafts, "MOST_DRAFTED", 2 * len(SLOW) + 100)
+    assert len(collect_commits(repository, tmp_path / "one", match=None, most=5)) == 1
+    assert "stopped at 0 MiB of drafts" in capsys.readouterr().err
+
+
+def test_the_bounds_stand_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["performance", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "20,000 commits at most, for 10 minutes, and writes up to 1,024 MiB of sources" in said
+
+
 def change(path: str, before: str | None = SLOW, after: str | None = FAST) -> Change:
     return Change(path, None if before is None else before.encode(), None if after is None else after.encode())
 
@@ -208,10 +287,10 @@ def test_other_files(path: str) -> None:
 
 
 def test_commits_with_compiled_or_many_sources_are_no_candidates() -> None:
-    assert measurable([change("a.py"), change("tests/test_a.py")])
-    assert not measurable([change("a.py"), change("a.pyx")])
-    assert not measurable([change(f"a{number}.py") for number in range(11)])
-    assert not measurable([change("README.md")])
+    assert measurable(["a.py", "tests/test_a.py"])
+    assert not measurable(["a.py", "a.pyx"])
+    assert not measurable([f"a{number}.py" for number in range(11)])
+    assert not measurable(["README.md"])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from gce.adapters.performance.measuring import Measuring
-from gce.adapters.performance.working_copies import write_files
+from gce.adapters.performance.trees import write_files
 from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
 from gce.app.wiring.sandboxes import why_not
 from gce.domain.performance.overlap import GAINS

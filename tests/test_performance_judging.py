@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.adapters.performance.run_folder import RunFolder
-from gce.adapters.performance.working_copies import write_files
+from gce.adapters.performance.trees import write_files
 from gce.app import cli
 from gce.app.performance import judging as stage
 from gce.app.performance import report, stages
-from gce.domain.completions import Completion
+from gce.domain.completions import Completion, FinishReason, SampleRequest
+from gce.domain.models import ModelInfo
 from gce.domain.performance.decision import Comparison, Verdict
 from gce.domain.performance.judging import SCORES, Judgement, agreement, judge_prompt, read_judgement
 from gce.domain.statistics import Estimate
@@ -132,7 +133,7 @@ class AllEqual:
 @pytest.fixture
 def run(tmp_path: Path, gce: Gce, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of the controls and a loop over a model, which prints a secret and edits."""
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: AllEqual())
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual())
     place = tmp_path / "tasks" / "one"
     write_files({"lib.py": b"def f():\n    return 1\n"}, place / "base")
     write_files({"lib.py": b"def f():\n    return 2\n"}, place / "human")
@@ -167,7 +168,7 @@ def test_the_stage_from_the_command_line(gce: Gce, run: Path, tmp_path: Path, mo
     assert (status, out) == (0, f"{name}: 2 attempts judged now, 0 unreadable\n"), err
     assert any("+    return 3" in text for text in asked) and all("+    return 2" in text for text in asked)
     assert not any("It printed this." in text for text in asked)
-    monkeypatch.setattr(stage, "load_model", None)  # Nothing is asked twice.
+    monkeypatch.setattr(stage, "find_model", None)  # Nothing is asked twice.
     assert gce("judge", run, "--model", name)[1] == f"{name}: 0 attempts judged now, 0 unreadable\n"
     status, out, _ = gce("report", run)
     assert "Soft metrics by judge-scripted" in out and "A patch can talk to its judge" in out
@@ -183,38 +184,87 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     assert all(cells[1:3] == ("1", "1") and cells[5] == "-" for cells in section.tables[0].rows)
     folder = RunFolder(run)
     (judge,) = folder.judges()
-    record: Any = folder.judged(judge, "one/human/0")
-    folder.keep_judged(judge, "one/human/0", {**record, "asked": "something else"})
+    record: Any = folder.found(f"judged/{judge}", "one/human/0")
+    folder.keep(f"judged/{judge}", "one/human/0", {**record, "asked": "something else"})
     assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 attempt judged now")
-    folder.keep_judged(judge, "one/human/0", {"asked": 3})
+    folder.keep(f"judged/{judge}", "one/human/0", {"asked": 3})
     status, _, err = gce("report", run)
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err
+
+
+class Replying:
+    """Notes what it is asked, and gives the same reply to all."""
+
+    def __init__(self, text: str, finish_reason: FinishReason = "stop") -> None:
+        self.reply, self.finish_reason = text, finish_reason
+        self.asked: list[SampleRequest] = []
+
+    def info(self) -> ModelInfo:
+        return ModelInfo(identity="replying", capabilities=frozenset({"sample"}))
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        for request in requests:
+            self.asked.append(request)
+            yield Completion(request.key, self.reply, self.finish_reason, "judge", error="the server is down")
 
 
 def test_a_judge_is_asked_within_max_tokens_and_a_model_of_like_name_is_asked_anew(
     gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: list[int] = []
-
-    class Replying:
-        def answer(self, problems: list[Any], *, max_tokens: int, **_more: Any) -> list[Any]:
-            limits.append(max_tokens)
-            return [Completion("x", json.dumps(GOOD), "stop", "judge") for _ in problems]
-
-    monkeypatch.setattr(stage, "load_model", lambda _name: Replying())
+    model = Replying(json.dumps(GOOD))
+    monkeypatch.setattr(stage, "find_model", lambda *_: model)
     status, out, err = gce("judge", run, "--model", "http:a.b", "--max-tokens", 9000)
     assert (status, out) == (0, "http:a.b: 2 attempts judged now, 0 unreadable\n"), err
     assert gce("judge", run, "--model", "http:a-b")[1].startswith("http:a-b: 2 attempts judged")
-    assert len(RunFolder(run).judges()) == 1 and limits == [9000, 4096]
+    assert len(RunFolder(run).judges()) == 1 and [each.max_tokens for each in model.asked] == [9000] * 2 + [4096] * 2
 
 
 def test_a_judge_that_fails_is_asked_again(gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        def answer(self, problems: list[Any], **_more: Any) -> list[Any]:
-            return [Completion("x", "", "error", "the server is down") for _ in problems]
-
-    monkeypatch.setattr(stage, "load_model", lambda _name: Failing())
+    monkeypatch.setattr(stage, "find_model", lambda *_: Replying("", "error"))
     status, _, err = gce("judge", run, "--model", "scripted:x")
     assert status == 3 and "did not reply to 2 of 2 patches" in err
     assert stage.judgements(run) == {}
     assert gce("judge", run)[0] == 2
+
+
+def test_a_limit_ends_a_judge_with_status_3_and_the_next_one_goes_on(
+    gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the prices that are known: an unknown one is refused. What was used is said."""
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    with ChatServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        given = ("judge", run, "--max-tokens", 20)
+        status, _, err = gce(*given, "--model", "openai:gpt-4.1", "--max-cost", "0.000001")
+        assert status == 3 and "--max-cost is reached, or the next request could exceed it" in err
+        assert not server.bodies and stage.judgements(run) == {}
+        status, _, err = gce(*given, "--model", "openai:none", "--max-cost", 1)
+        assert status == 2 and "the price of openai:none is not known, so --max-cost cannot be kept" in err
+        assert not server.bodies
+        status, out, err = gce(*given, "--model", "openai:gpt-4.1", "--max-cost", 1)
+        assert status == 0 and "2 attempts judged now" in out and "used: 2 requests" in err and "$0.0" in err
+        assert len(server.bodies) == 2
+
+
+def test_limits_hold_for_all_models_of_one_command_and_what_came_before_is_kept(
+    gce: Gce, run: Path, tmp_path: Path
+) -> None:
+    """Two models in this process, and a limit that each reply exceeds: one reply a command, or the last of a model."""
+    (tmp_path / "other").mkdir()
+    names = [judge_of(folder, "w1 w2 w3 w4") for folder in (tmp_path, tmp_path / "other")]
+    for kept in ([1], [2], [1, 2]):
+        status, _, err = gce("judge", run, "--model", ",".join(names), "--max-tokens-total", 10)
+        assert status == 3 and "--max-tokens-total is reached" in err
+        assert sorted(len(each) for each in stage.judgements(run).values()) == kept
+    assert gce("judge", run, "--model", ",".join(names), "--max-tokens-total", 10)[0] == 0
+    assert [len(each) for each in stage.judgements(run).values()] == [2, 2]
+
+
+def test_a_judge_is_asked_nothing_once_time_is_up(gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Replying(json.dumps(GOOD))
+    monkeypatch.setattr(stage, "find_model", lambda *_: model)
+    status, _, err = gce("judge", run, "--model", "scripted:x", "--max-minutes", 1e-9)
+    assert status == 3 and "--max-minutes is reached" in err and not model.asked

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from performance_tasks import FAST, SLOW, WORKLOAD, small_task, tree_of
 
 from gce.adapters.performance import measuring as module
 from gce.adapters.performance.measuring import Measuring
+from gce.adapters.performance.run_folder import KeptAccuracies, RunFolder
 from gce.adapters.sandboxes.process import Program, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
@@ -37,6 +40,7 @@ def measuring() -> Measuring:
 @pytest.fixture(autouse=True)
 def few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHECKED", 2)
+    monkeypatch.setattr(module, "_PAUSE", 0.0)
     monkeypatch.setattr(module, "PATIENCE", 100.0)  # For machines that are busy.
 
 
@@ -78,13 +82,13 @@ def test_a_sandbox_that_loses_the_time_of_children_is_refused(measuring: Measuri
 def test_the_humans_form_and_half_of_it_get_their_verdicts(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path
 ) -> None:
-    seen: list[Round] = []
+    seen: list[int] = []
     human = tmp_path / "task" / "human"
     found = compare(measuring, task, tmp_path, HALF, human=human, rule=decide, on_round=seen.append)
     assert found.verdict == "partial" and 1.5 < found.gain.value < 2.5 and found.human.low > 5
-    assert found.equal == len(found.rounds) + 2 and tuple(seen) == found.rounds
-    assert len({each.seed for each in seen}) == len(seen)
-    assert all(each.base.wall > 0 and each.base.peak > 2**20 for each in seen)
+    assert found.equal == len(found.rounds) + 2 and seen == [*range(1, len(found.rounds) + 1)]
+    assert len({each.seed for each in found.rounds}) == len(seen)
+    assert all(each.base.wall > 0 and each.base.peak > 2**20 for each in found.rounds)
 
 
 HOSTILE = {
@@ -177,7 +181,8 @@ def test_a_linked_candidate_is_incorrect(measuring: Measuring, task: Performance
     candidate = tree_of(tmp_path / "candidate", FAST)
     (candidate / "small" / "x.py").symlink_to("/etc/passwd")
     found = measuring.compare(task, tmp_path / "task" / "base", candidate, seed=1)
-    assert (found.verdict, found.fault) == ("incorrect", "has a symbolic link at small/x.py")
+    assert found.verdict == "incorrect"
+    assert found.fault == "has no regular file of at most 20,971,520 bytes at 'small/x.py'"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,10 @@ def test_a_linked_candidate_is_incorrect(measuring: Measuring, task: Performance
         (lambda task: evolve(task, tests="def test_a():\n    assert False\n"), "test_a raised: AssertionError"),
         (lambda task: evolve(task, workload="from small import total\n" + WORKLOAD), "without the code it measures"),
         (lambda task: evolve(task, workload="raise SystemExit\n" + WORKLOAD), "without the code it measures"),
-        (lambda task: evolve(task, workload="import os\nos._exit(0)\n" + WORKLOAD), "ended its process without"),
+        (
+            lambda task: evolve(task, workload="import os\nos._exit(0)\n" + WORKLOAD),
+            "measures, .* ended its process",
+        ),
         (lambda task: evolve(task, workload=WORKLOAD.replace("a == b", "False")), "another value than the base"),
         (lambda task: evolve(task, workload=WORKLOAD.replace("[total(n), n]", "object()")), "no plain data"),
     ],
@@ -254,12 +262,130 @@ def test_an_accuracy_command_that_fails_on_the_base_is_the_tasks_mistake(
             evolve(task, accuracy_command=command)
 
 
+class Killing:
+    """Starts sandboxes, of which those of some numbers are killed or stopped when they are first asked something."""
+
+    def __init__(self, start: Any, signals: Mapping[int, signal.Signals]) -> None:
+        self.start = start
+        self.signals = signals
+        self.started = 0
+
+    def __call__(self, shown: Shown = (), program: Program = "inside") -> Any:
+        found = self.start(shown, program)
+        sent, says = self.signals.get(self.started), found.say
+        self.started += 1
+
+        def say(text: str = "") -> tuple[str, str]:
+            if sent is not None:
+                os.killpg(found._process.pid, sent)
+                if sent == signal.SIGKILL:
+                    found._process.wait(10)  # Or it may answer first.
+            said: tuple[str, str] = says(text)
+            return said
+
+        found.say = say
+        return found
+
+
+SANDBOXES_OF_A_TRY = 5
+"""Workload and tests of base and candidate, and the judge."""
+
+
+@pytest.mark.parametrize("number", range(SANDBOXES_OF_A_TRY))
+def test_a_sandbox_that_is_killed_is_made_again_and_the_verdict_is_as_without(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, number: int
+) -> None:
+    """Whichever it is, also twice; every try is told."""
+    killing = Killing(measuring._start, {number: signal.SIGKILL, SANDBOXES_OF_A_TRY + number: signal.SIGKILL})
+    told: list[str] = []
+    found = compare(Measuring(killing), task, tmp_path, FAST, rule=one_round, on_retry=told.append)
+    assert (found.verdict, found.fault, len(found.rounds)) == ("no gain", "", 1)
+    assert len(told) == 2 and killing.started == 3 * SANDBOXES_OF_A_TRY
+    assert all(each.startswith("a sandbox ended") for each in told)
+
+
+@pytest.mark.parametrize("source", [FAST, "def total(n):\n    return n"])
+def test_a_sandbox_that_always_vanishes_is_a_failure_of_the_infrastructure(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, source: str
+) -> None:
+    """Neither incorrect nor without gain, whatever the candidate is; its tests have the fourth sandbox."""
+    killing = Killing(measuring._start, dict.fromkeys(range(3, 99, SANDBOXES_OF_A_TRY), signal.SIGKILL))
+    found = compare(Measuring(killing), task, tmp_path, source, rule=one_round)
+    assert (found.verdict, found.gain, found.reward) == ("infrastructure failure", None, 0.0)
+    assert found.fault == "a sandbox ended (candidate), in the last of 3 tries"
+
+
+def test_a_sandbox_that_does_not_answer_is_given_up(
+    task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper itself is stopped, which is the process that was started where nothing isolates it."""
+    monkeypatch.setattr(module, "PATIENCE", 10.0)
+    monkeypatch.setattr(module, "_GRACE", -8.0)  # Two seconds for each answer.
+    told: list[str] = []
+    killing = Killing(start_unsafe_local, dict.fromkeys(range(99), signal.SIGSTOP))
+    found = compare(Measuring(killing), evolve(task, seconds=1), tmp_path, FAST, on_retry=told.append)
+    assert found.verdict == "infrastructure failure" and "does not answer" in found.fault and len(told) == 2
+
+
+ATTACKS = {
+    "sleeps": "import time\n    time.sleep(10**6)",
+    "kills its keeper": "import os\n    os.kill(os.getppid(), 9)\n    time.sleep(10**6)",
+    "stops its keeper": "import os\n    os.kill(os.getppid(), 19)\n    time.sleep(10**6)",
+    "interrupts its keeper": "import os\n    os.kill(os.getppid(), 2)\n    time.sleep(10**6)",
+    "kills all": "import os\n    [os.kill(-1, number) for number in (2, 14, 15, 9)]",
+}
+
+
+@pytest.mark.skipif("namespaces" not in HOLDS, reason="no such sandbox works here")
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_candidate_cannot_pass_for_a_failure_of_the_infrastructure(
+    task: PerformanceTask, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where the keeper is process 1: bubblewrap as root is the exception."""
+    monkeypatch.setattr(module, "PATIENCE", 5.0)
+    source = f"import time\ndef total(n):\n    {ATTACKS[name]}\n    return 3\n"
+    measuring = Measuring(runners.SANDBOXES["namespaces"])
+    found = compare(measuring, evolve(task, seconds=1), tmp_path, source, rule=one_round)
+    assert found.verdict == "incorrect", found.fault
+
+
+def test_accuracy_is_measured_once_for_each_tree(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three candidates, two of them the same: one call each for base, human's form and the two."""
+    called: list[Path] = []
+
+    def counted(_self: Measuring, _task: PerformanceTask, tree: Path) -> float:
+        called.append(tree)
+        return 0.5
+
+    monkeypatch.setattr(Measuring, "_accuracy", counted)
+    accurate = evolve(task, accuracy_command="python /code/check.py")
+    kept = KeptAccuracies(RunFolder.create(tmp_path / "run", {}))
+    base, human = tmp_path / "task" / "base", tmp_path / "task" / "human"
+    for number, source in enumerate((HALF, FAST + "x = 1\n", HALF)):
+        candidate = tree_of(tmp_path / str(number), source)
+        again = Measuring(measuring._start, kept)  # As in a further call of the command.
+        found = again.compare(accurate, base, candidate, human=human, seed=number, rule=one_round)
+        assert found.accuracy == {"base": 0.5, "candidate": 0.5, "human": 0.5}
+    assert [each.name for each in called] == ["base", "candidate", "human", "candidate"]
+    Measuring(measuring._start, kept).compare(
+        evolve(accurate, accuracy_command="python -m check"), base, candidate, seed=1, rule=one_round
+    )
+    assert [each.name for each in called[4:]] == ["base", "candidate"], "another command, another number"
+
+
 def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:
     def start(shown: Shown = (), program: Program = "inside") -> Any:
         raise OSError("no such namespace")
 
+    found = compare(Measuring(start), task, tmp_path, FAST)
+    assert (found.verdict, found.fault) == (
+        "infrastructure failure",
+        "no sandbox started: no such namespace (base), in the last of 3 tries",
+    )
     with pytest.raises(BadInput, match="no such namespace"):
-        compare(Measuring(start), task, tmp_path, FAST)
+        Measuring(start).check()
 
 
 def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, tmp_path: Path) -> None:
@@ -271,8 +397,12 @@ def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, t
 def test_the_command_line_from_files_to_admission(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With wide limits for identical code and few rounds of it: on a busy machine small times vary."""
-    monkeypatch.setattr(admitting, "decide_same", lambda rounds: evolve(decide(rounds), settled=len(rounds) >= FIRST))
+    """Identical code has wide limits, few rounds and a given verdict: on a busy machine small times vary."""
+
+    def no_gain(rounds: Sequence[Round]) -> Decision:
+        return evolve(decide(rounds), settled=len(rounds) >= FIRST, verdict="no gain")
+
+    monkeypatch.setattr(admitting, "decide_same", no_gain)
     monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.5)
     monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
     tasks = tmp_path / "tasks"

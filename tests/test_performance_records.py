@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
-from gce.adapters.performance.working_copies import read_tree, write_files
+from gce.adapters.performance.trees import read_tree, write_files
 from gce.app.performance.records import FORMS, import_records
 from gce.domain.figures import Ratios
 from gce.domain.performance.collecting import unfinished

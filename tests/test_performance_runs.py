@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from gce.adapters.performance import agent_commands, working_copies
+from gce.adapters.performance import agent_commands, trees
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.task_files import read_tasks
-from gce.adapters.performance.working_copies import read_tree, read_working_copy, write_files, write_working_copy
+from gce.adapters.performance.trees import read_tree, read_working_copy, write_files, write_working_copy
 from gce.app import cli
 from gce.app.performance import plans, stages
 from gce.app.performance.attempts import Subject, by_model
@@ -74,10 +74,17 @@ class FakeMeasures:
     def __init__(self) -> None:
         self.asked: list[dict[str, bytes]] = []
         self.fail = False
+        self.vanishing = False
 
     def compare(self, task: PerformanceTask, base: Path, candidate: Path, **more: Any) -> Comparison:
         if self.fail:
             raise BadInput("no sandbox starts")
+        if self.vanishing:
+            for _ in range(2):
+                more["on_retry"]("a sandbox ended (base)")
+            return Comparison(
+                task.name, "infrastructure failure", fault="a sandbox ended (base), in the last of 3 tries"
+            )
         tree = read_tree(candidate)
         self.asked.append(tree)
         fast = b"fromkeys" in tree["slowlib.py"]
@@ -91,7 +98,7 @@ class FakeMeasures:
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch) -> FakeMeasures:
     fake = FakeMeasures()
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: fake)
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: fake)
     return fake
 
 
@@ -266,6 +273,30 @@ def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_
     assert len(measures.asked) == 4
 
 
+def test_what_vanished_is_measured_again_and_in_no_rate(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """The verdict says so, the journal has each further try, and the report leaves the attempts out of its figures."""
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run)[0] == 0
+    measures.vanishing = True
+    status, _, err = gce("run", run)
+    assert status == 3 and "3 of 3 attempts failed, the first because a sandbox ended (base)" in err
+    events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    retried = [each for each in events if each["event"] == "retried"]
+    assert [each["item"] for each in retried] == [
+        f"dedupe/{name}/0" for name in ("nothing", "human", "revert") for _ in "ab"
+    ]
+    assert {each["reason"] for each in retried} == {"a sandbox ended (base)"}
+    assert {row.comparison.verdict for row in stages.rows_of(run)[1]} == {"infrastructure failure"}
+    out = gce("report", run)[1]
+    assert "0 of 3 attempts measured, 3 failed for reasons of the infrastructure" in out
+    measures.vanishing = False
+    (run / "measured/dedupe/human/0.json").unlink()
+    assert gce("run", run)[:2] == (0, "3 attempts measured now\n")
+    assert "3 of 3 attempts measured. " in gce("report", run)[1]
+
+
 def test_prepared_sources_are_those_that_are_measured(
     gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
 ) -> None:
@@ -378,7 +409,7 @@ def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pyt
     assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
     deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
     assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
-    monkeypatch.setattr(working_copies, "MOST_FILES", 3)
+    monkeypatch.setattr(trees, "MOST_FILES", 3)
     many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})
     assert (many.ending, many.tree) == ("output", {"a.py": b"slow"})
 

@@ -20,7 +20,7 @@ from performance_tasks import SLOW, WORKLOAD, small_task, tree_of
 
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import TABLES, read_task, read_tasks, write_tree
-from gce.adapters.performance.trees import BadTree, files_of, prepare_tree
+from gce.adapters.performance.trees import BadTree, prepare_tree, read_tree
 from gce.adapters.performance.wheels import fetch_wheel, has_wheel, unpack_wheels
 from gce.app import cli
 from gce.domain.performance.task import PerformanceTask, Pin, Record, Source, is_allowed
@@ -119,7 +119,7 @@ def pipe(tree: Path) -> None:
 def test_trees_hold_regular_files_alone(tmp_path: Path, hostile: Callable[[Path], None]) -> None:
     tree = tree_of(tmp_path / "tree", SLOW)
     hostile(tree)
-    with pytest.raises(BadTree, match=r"symbolic link|other than a regular file"):
+    with pytest.raises(BadTree, match="has no regular file"):
         prepare_tree(tree, tmp_path / "copy", "/code")
     task = small_task(tmp_path / "task")
     hostile(tmp_path / "task" / "base")
@@ -132,7 +132,7 @@ def test_a_tree_of_another_kind_is_no_tree(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     for name in ("file", "link", "absent"):
         with pytest.raises(BadTree):
-            files_of(tmp_path / name)
+            read_tree(tmp_path / name)
 
 
 def test_compiled_files_of_a_tree_are_made_again(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def wheel(folder: Path, members: dict[str, str], *, mode: int = stat.S_IFREG | 0
 def test_wheels_are_unpacked_into_one_tree(tmp_path: Path) -> None:
     pins = (wheel(tmp_path, {"small/__init__.py": SLOW}), wheel(tmp_path, {"other.py": ""}))
     unpack_wheels(pins, tmp_path, tmp_path / "tree")
-    assert files_of(tmp_path / "tree") == ["other.py", "small/__init__.py"]
+    assert sorted(read_tree(tmp_path / "tree")) == ["other.py", "small/__init__.py"]
     assert has_wheel(pins[0], tmp_path) and not fetch_wheel(pins[0], tmp_path)
 
 

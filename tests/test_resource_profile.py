@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.resource_profile import Frontier, energy, first_fit, fits, overloads, usage
+from gce.domain.tasks.scheduling.resource_profile import Frontier, Profile, energy, fits, overloads, usage
 from gce.testing.contracts.solver import random_instance
 
 SITE = Instance(
@@ -94,7 +94,7 @@ def test_a_job_fits_only_if_it_fits_until_it_ends() -> None:
 @pytest.mark.parametrize(("earliest", "first"), [(0, 0), (1, 7), (8, 8)])
 def test_first_fit_tries_the_earliest_moment_and_every_release_after_it(earliest: Any, first: Any) -> None:
     """Beside C, which runs from 3 to 7, A fits at 0, or from 7 on."""
-    assert first_fit(SITE, SITE.job("A"), earliest, {"C": 3}) == first
+    assert Profile(SITE, {"C": 3}).first_fit(SITE.job("A"), earliest) == first
 
 
 def test_a_job_fits_at_every_hour_at_which_counting_finds_room() -> None:
@@ -108,8 +108,8 @@ def test_a_job_fits_at_every_hour_at_which_counting_finds_room() -> None:
 
 def test_first_fit_finds_the_first_of_them() -> None:
     """S where P ends, W before P, where P ends, and where R does."""
-    assert [first_fit(CAMP, CAMP.job("S"), hour, CAMP_STARTS) for hour in (0, 4, 5)] == [4, 4, 5]
-    assert [first_fit(CAMP, CAMP.job("W"), hour, CAMP_STARTS) for hour in (0, 1, 5, 9)] == [0, 4, 7, 9]
+    assert [Profile(CAMP, CAMP_STARTS).first_fit(CAMP.job("S"), hour) for hour in (0, 4, 5)] == [4, 4, 5]
+    assert [Profile(CAMP, CAMP_STARTS).first_fit(CAMP.job("W"), hour) for hour in (0, 1, 5, 9)] == [0, 4, 7, 9]
 
 
 def test_a_job_that_takes_no_time_fits_even_where_too_much_is_held() -> None:
@@ -213,7 +213,7 @@ def test_a_job_fits_first_where_counting_hour_by_hour_finds_room(case: Any, data
     starts: dict[str, int] = {}
     for other in instance.jobs:
         if other != job:
-            starts[other.label] = first_fit(instance, other, wanted[other.label], starts)
+            starts[other.label] = Profile(instance, starts).first_fit(other, wanted[other.label])
 
     def has_room(time: Any) -> Any:
         return all(
@@ -225,7 +225,7 @@ def test_a_job_fits_first_where_counting_hour_by_hour_finds_room(case: Any, data
         )
 
     earliest = data.draw(st.integers(0, 12))
-    first = first_fit(instance, job, earliest, starts)
+    first = Profile(instance, starts).first_fit(job, earliest)
     assert [fits(instance, job, time, starts) for time in range(first + 2)] == list(map(has_room, range(first + 2)))
     assert first == next(time for time in range(earliest, first + 1) if has_room(time))
 

@@ -36,7 +36,8 @@ COMMANDS = {
     "evaluate --tiers T0 T1": "several values are one argument, as T0,T1",
     "evaluate --task programs@records.jsonl": "record 1: expected 'tests'",
     "evaluate --task programs@missing.jsonl": "cannot read missing.jsonl: No such file or directory",
-    "evaluate --task scheduling@records.jsonl": "takes no problems from a file",
+    "evaluate --task scheduling@records.jsonl": "expected .sm or .rcp files, got a record",
+    "evaluate --task faster@records.jsonl": "takes no problems from a file",
     # models and adapters
     "train --model nope": "got 'nope'",
     "train --model ./folder": "found no config.json there",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
+    from gce.adapters.datasets.inspect_logs import inspect_log_of_traces, read_inspect_log, traces_of_inspect_log
     from gce.app.evaluation.auditing import audit
     from gce.app.evaluation.checking import check
     from gce.app.evaluation.critic import critic
@@ -62,6 +63,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
+    "gce.adapters.datasets.inspect_logs": ("inspect_log_of_traces", "read_inspect_log", "traces_of_inspect_log"),
     "gce.app.evaluation.auditing": ("audit",),
     "gce.app.evaluation.checking": ("check",),
     "gce.app.evaluation.critic": ("critic",),
@@ -152,10 +154,12 @@ __all__ = [
     "draw_problems",
     "empty",
     "evaluate",
+    "inspect_log_of_traces",
     "judge",
     "load_model",
     "power",
     "read_atif",
+    "read_inspect_log",
     "report",
     "resume",
     "task",
@@ -163,6 +167,7 @@ __all__ = [
     "trace_of",
     "trace_of_atif",
     "trace_of_conversation",
+    "traces_of_inspect_log",
     "train",
     "verify",
     "wilson",

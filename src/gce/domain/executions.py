@@ -73,7 +73,8 @@ class Outcome:
     text: str = ""
     seconds: float | None = None
     """For a timed call: user and system time of its process and all that the process waited for, from the fork until
-    the result was sent, so that loading counts; seen from outside the process. None for any other call."""
+    the result was sent, so that loading counts; seen from outside the process. The program's own calls also count what
+    they waited longer than any call of its rivals. None for any other call."""
 
 
 @frozen

@@ -28,7 +28,7 @@ from gce.domain.serialization import OMIT_DEFAULT, from_plain, to_plain
 from gce.domain.traces import conversation_digest
 from gce.errors import BadInput
 
-__all__ = ["VERSION", "atif_of_trace", "read_atif", "trace_of_atif"]
+__all__ = ["VERSION", "atif_of_trace", "check_plain", "joined_text", "read_atif", "trace_of_atif"]
 
 VERSION = "ATIF-v1.7"
 Source = Literal["system", "user", "agent"]
@@ -183,7 +183,7 @@ def trace_of_atif(data: Any, *, problem: str | None = None, tier: str = "", iter
     Raises:
         ValueError: it is no ATIF of versions 1.0 to 1.7, has an image, or nothing to train on; one line says where.
     """
-    _check_plain(data)
+    check_plain(data)
     if not isinstance(data, Mapping) or data.get("schema_version") not in _READ:
         found = data.get("schema_version") if isinstance(data, Mapping) else data
         raise ValueError(f"expected a trajectory with a schema_version from {_READ[0]} to {VERSION}, got {found!r:.60}")
@@ -249,7 +249,7 @@ def _metrics(completion: Completion) -> Metrics:
 def _call(call: ToolCall) -> Call:
     try:
         value = parse_json(call.arguments, "arguments")
-        _check_plain(value)
+        check_plain(value)
     except (BadInput, ValueError):
         value = None
     arguments = value if isinstance(value, dict) else {}
@@ -286,7 +286,7 @@ def _beside_message(turn: Turn) -> dict[str, Any]:
 def _turns(step: Step, key: str, agent: Agent) -> list[Turn]:
     """A step's message and its results."""
     results = [] if step.observation is None else list(map(_turn_of_result, step.observation.results))
-    text = _text(step.message)
+    text = joined_text(step.message)
     if step.source == "system" and results and not text:
         return results  # It says nothing: it is there for them.
     message = Message(_ROLES[step.source], text, tuple(map(_tool_call, step.tool_calls or ())))
@@ -328,7 +328,7 @@ def _turn_of_result(result: Result) -> Turn:
     name = told.pop("tool_call_id", result.source_call_id or "")
     if not isinstance(name, str):
         raise ValueError(f"expected text as a tool_call_id, got {name!r:.60}")
-    message = Message("tool", _text("" if result.content is None else result.content), tool_call_id=name)
+    message = Message("tool", joined_text("" if result.content is None else result.content), tool_call_id=name)
     return _told(Turn("tool", message), {_OURS: told})
 
 
@@ -351,8 +351,8 @@ def _ours(extra: Extra, names: Sequence[str]) -> dict[str, Any]:
     return dict(told)
 
 
-def _text(content: Any) -> str:
-    """A message's text; parts are joined by line feeds."""
+def joined_text(content: Any) -> str:
+    """A message's text; parts are joined by line feeds. ValueError where one is not text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -391,8 +391,8 @@ def _check_metrics(metrics: Metrics) -> None:
         raise ValueError(f"expected one of logprobs for each of {len(ids)} completion_token_ids, got {len(logs)}")
 
 
-def _check_plain(data: Any) -> None:
-    """Nothing nested too deeply, no number that JSON lacks."""
+def check_plain(data: Any) -> None:
+    """Raise ValueError for data nested too deeply, or a number that JSON lacks."""
     waiting = [(data, 0)]
     while waiting:
         value, depth = waiting.pop()

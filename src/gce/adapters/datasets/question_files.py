@@ -1,18 +1,27 @@
-"""Rows of a file that a user names: JSONL (plain or gzip), a JSON list, CSV, TSV or Parquet, told by the name's end."""
+"""Rows of a file that a user names: JSONL (plain or gzip), a JSON list, CSV, TSV or Parquet, told by the name's end.
+
+Also the files of scheduling projects, one a project, or a folder of them.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.datasets.record_files import MOST_BYTES, read_records
 from gce.adapters.system.input_files import parse_json, read_input
+from gce.domain.tasks.scheduling.project_files import PROJECT_FORMATS
 from gce.errors import BadInput, MissingExtra, one_line
 
 __all__ = ["read_problem_records", "read_rows"]
+
+MOST_FILES = 5_000
+"""In a folder of projects."""
+MOST_BYTES_A_PROJECT = 2**18
 
 
 def read_rows(path: Path) -> list[Any]:
@@ -32,12 +41,15 @@ def read_rows(path: Path) -> list[Any]:
 def read_problem_records(path: Path) -> list[Any]:
     """The records of a file of problems, in order: a list or an object of them in one JSON text, CSV, or JSON lines.
 
-    Records of an object, {id: record}, are given their key as `id` where they have none.
+    Records of an object, {id: record}, are given their key as `id` where they have none. A file of a project, or each
+    of those in a folder, in the order of their names with numbers as numbers, is a record {name, text}.
 
     Raises:
         BadInput: there is no such file, it is as none of these formats wants it, or it holds no records.
     """
     name = path.name.lower()
+    if path.is_dir() or name.endswith(tuple(PROJECT_FORMATS)):
+        return _projects(path)
     if name.endswith((".csv", ".tsv")):
         return read_rows(path)
     if not name.endswith(".json"):
@@ -56,6 +68,33 @@ def read_problem_records(path: Path) -> list[Any]:
     if not isinstance(found, list) or not found:
         raise BadInput(f"{path}: expected a list of records, or an object {{id: record}}, got {found!r:.60}")
     return found
+
+
+def _projects(path: Path) -> list[dict[str, str]]:
+    files = [path]
+    if path.is_dir():
+        try:
+            files = sorted(
+                (each for each in path.iterdir() if each.name.lower().endswith(tuple(PROJECT_FORMATS))), key=_by_number
+            )
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+        if not 0 < len(files) <= MOST_FILES:
+            ends = " or ".join(PROJECT_FORMATS)
+            raise BadInput(f"{path}: expected 1 to {MOST_FILES:,} files that end in {ends}, got {len(files):,}")
+    records = []
+    for each in files:
+        try:
+            records.append({"name": each.name, "text": read_input(each, MOST_BYTES_A_PROJECT).decode("utf-8-sig")})
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{each} is not UTF-8: {error}") from error
+    return records
+
+
+def _by_number(path: Path) -> list[tuple[bool, int, str]]:
+    """The name, cut into numbers and what stands between them."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", path.name)
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def _json(path: Path) -> list[Any]:

@@ -114,6 +114,8 @@ REWARDS = ("low", "high", "admit_at", "varies")
 LEAST_TO_SPLIT = 8
 """Problems from which on some are for training; fewer are all for testing."""
 
+DRAWS = 5
+"""Seeds that a problem is tried with where a generator raises."""
 WAYS = ("{}", "ANSWER: {}", "Answer: {}", "\\boxed{{{}}}", "<answer>{}</answer>", "#### {}")
 """How a known answer may have to be written for a scorer to find it."""
 TRIED = 3
@@ -182,11 +184,15 @@ def drawn_task(
     """The task of rows that `draw` of the worker draws, with tiers by preset."""
 
     def draw(rng: random.Random, tier: str) -> Mapping[str, Any]:
-        try:
-            row: Mapping[str, Any] = scorers.call("draw", tier, rng.getrandbits(31))
-        except ScorerFailed as error:
-            raise NoProblem(f"{given.text}, tier {tier}: {error}") from error
-        return row
+        for left in reversed(range(DRAWS)):
+            try:
+                row: Mapping[str, Any] = scorers.call("draw", tier, rng.getrandbits(31))
+            except ScorerFailed as error:
+                if left and error.kind == "raised":  # As for a seed that a generator finds no problem for.
+                    continue
+                raise NoProblem(f"{given.text}, tier {tier}: {error}") from error
+            return row
+        raise AssertionError("the last draw returns or raises")
 
     tiers = tuple(dict.fromkeys(tier for each in presets.values() for tier in each))
     task = _made(given, scorers, draw, label, tiers=tiers, **options)

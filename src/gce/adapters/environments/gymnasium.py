@@ -1,10 +1,10 @@
-"""`gymnasium:ID`: an environment of Gymnasium whose episode one response decides.
+"""`gymnasium:ID`: an environment of Gymnasium, played turn by turn with the strategy `episode`, or by one response.
 
-Where the action space is text, the response is the one action of the episode. Where it is a range of whole numbers,
-the response is a plan: all actions, in order, between <answer> and </answer>; the episode is played again from its
-seed. The reward is the return, or `low` where the plan ends before the episode does: to stop early would spare the cost
-of each step. What is no plan is unreadable. An episode that has to be answered turn by turn is refused. ID may be
-MODULE:ID, as for `gymnasium.make`.
+Where the action space is text, a response is one action, which has to end the episode unless it is played turn by turn.
+Where it is a range of whole numbers, one response is a plan: all actions, in order, between <answer> and </answer>; in
+a turn, the one action stands between <action> and </action>. An episode is judged by playing it again from its seed.
+The reward is the return, or `low` where the actions end before the episode does: to stop early would spare the cost of
+each step. What is no plan is unreadable. ID may be MODULE:ID, as for `gymnasium.make`.
 
 A problem is the first observation of a seed: text, what the environment renders as `ansi`, or the observation as Python
 writes it; splits follow from its digest.
@@ -19,36 +19,44 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from gce.adapters.environments.episodes import (
+    ONE_ACTION,
+    actions_of,
+    as_answer,
+    episodes_task,
+    most_actions,
+    observed,
+)
 from gce.adapters.environments.foreign import (
     LIMITS,
     REWARDS,
     Given,
     Open,
     described,
-    drawn_task,
     limits_of,
     number,
     text_digest,
     unreadable,
 )
 from gce.adapters.environments.places import place_of
+from gce.domain.tasks.extraction import extraction_of
 from gce.domain.tasks.task import Task
-from gce.errors import BadInput, MissingExtra
+from gce.errors import MissingExtra
 
 __all__ = ["load", "open_task"]
 
 OWN = (*LIMITS, *REWARDS, "actions")
-ACTIONS = 200
-"""Default for the maximum length of a plan."""
 PLAN = (
     "Actions are whole numbers from {} to {}. Give all actions of the episode, at most {}, in order and with spaces "
     "between them, between <answer> and </answer>. The episode has to end with them."
 )
+TURN = "Actions are whole numbers from {} to {}. Give one action in each turn, between <action> and </action>."
 _COLOUR = re.compile(r"\x1b\[[0-9;]+m(.*?)\x1b\[0m")
 _SECTION = re.compile(r"## (Action|Observation) Space\n(.*?)(?=\n## |\Z)", re.DOTALL)
 
@@ -65,23 +73,22 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     options = given.options
     module, colon, _ = given.name.rpartition(":")
     files, path = place_of(module, given.text) if colon else ([], [])
-    actions = options.get("actions", ACTIONS)
-    if not isinstance(actions, int) or isinstance(actions, bool) or not 1 <= actions <= 10_000:
-        raise BadInput(f"{given.text}: expected actions to be a whole number from 1 to 10,000, got {actions!r:.40}")
     arguments = {
         "id": given.name,
-        "actions": actions,
+        "actions": most_actions(given),
         "low": options.get("low", 0.0),
         "options": {name: value for name, value in options.items() if name not in OWN},
     }
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
-    facts = described(given, scorers)
-    return drawn_task(
+    plan = described(given, scorers)["plan"]
+    return episodes_task(
         given,
         scorers,
         "gymnasium",
-        {"default": ["default"]},
-        extract=("tag", "answer") if facts["plan"] else "text",
+        read=extraction_of(("tag", "action") if plan else "text").answer,
+        write=(lambda actions: f"<answer>{' '.join(actions)}</answer>") if plan else as_answer,
+        seconds=scorers.limits.wait,
+        extract=("tag", "answer") if plan else "text",
         **given.rewards(),
         max_tokens=1024,
         unread=("prompt", "answer"),
@@ -108,31 +115,53 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     about = _about(environment) if plan else ""
     asked = PLAN.format(first, last, arguments["actions"])
 
+    def shown(observation: Any, reward: float | None = None) -> str:
+        return observed(_text(observation, environment.render() if renders else None), reward)
+
     def draw(_tier: str, seed: int) -> dict[str, Any]:
         observation, information = environment.reset(seed=seed)
-        shown = _text(observation, environment.render() if renders else None)
-        prompt = "\n\n".join(filter(None, [about, shown, asked])) if plan else shown
+        prompt = "\n\n".join(filter(None, [about, shown(observation), asked if plan else ""]))
         found = {"prompt": prompt, "seed": seed, "digest": text_digest(prompt)}
         answer = information.get("answer")  # Not of the interface; exported tasks name it.
         return {**found, "answer": answer} if isinstance(answer, str) and answer else found
 
-    def score(answer: str, row: Mapping[str, Any]) -> Any:
-        actions: list[Any] = _plan(answer, first, last, arguments["actions"]) if plan else [answer]
-        if not actions:
-            return unreadable(f"The answer is no list of actions from {first} to {last}.")
-        environment.reset(seed=row["seed"])
-        total, ended = 0.0, False
+    def played(seed: int, actions: list[Any]) -> tuple[Any, list[float], bool]:
+        """The last observation, all rewards, and whether the episode has ended, after which nothing is played."""
+        observation, _ = environment.reset(seed=seed)
+        rewards: list[float] = []
         for action in actions:
-            _, reward, terminated, truncated, _ = environment.step(action)
-            total += float(number(reward))
-            ended = bool(terminated or truncated)
-            if ended:
-                break
-        if not ended and not plan:
-            raise ValueError("the episode goes on after one action: several turns are not supported")
-        return total if ended else arguments["low"]
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            rewards.append(float(number(reward)))
+            if terminated or truncated:
+                return observation, rewards, True
+        return observation, rewards, False
 
-    return {"describe": lambda: {"plan": plan}, "draw": draw, "score": score}
+    def play(row: Mapping[str, Any], texts: list[str]) -> dict[str, Any]:
+        actions: list[Any] = texts
+        if plan:
+            actions = [action for each in texts for action in _plan(each, first, last, 1)]
+            if len(actions) < len(texts):
+                return {"illegal": f"Expected one whole number from {first} to {last} as the action."}
+        observation, rewards, ended = played(row["seed"], actions)
+        if not actions:
+            text = "\n\n".join(filter(None, [about, shown(observation), TURN.format(first, last) if plan else ""]))
+            return {"text": text, "reward": None, "done": ended}
+        return {"text": shown(observation, rewards[-1]), "reward": rewards[-1], "done": ended}
+
+    def score(answer: str, row: Mapping[str, Any]) -> Any:
+        listed = None if plan else actions_of(answer)
+        actions: list[Any] = [answer] if listed is None else listed
+        if plan:
+            actions = _plan(answer, first, last, arguments["actions"])
+        if not 1 <= len(actions) <= arguments["actions"]:
+            kind = f"actions from {first} to {last}" if plan else "actions"
+            return unreadable(f"The answer is no list of 1 to {arguments['actions']} {kind}.")
+        _, rewards, ended = played(row["seed"], actions)
+        if not ended and not plan and listed is None:
+            return unreadable(ONE_ACTION)
+        return math.fsum(rewards) if ended else arguments["low"]
+
+    return {"describe": lambda: {"plan": plan}, "draw": draw, "play": play, "score": score}
 
 
 def _modes(spec: Any) -> list[str]:

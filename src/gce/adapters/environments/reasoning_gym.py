@@ -4,7 +4,8 @@ Preset `default` has one tier, the generator's own configuration with the option
 levels of its difficulty curriculum that the generator accepts. A problem is drawn by an index or a seed of its own, so
 that it does not depend on others. Splits follow from the digest of question and answer. The option `module` names a
 module that registers a generator of one's own when it is imported, and `files` what else that module may import or
-read; all others are those of the configuration.
+read; `curriculum=false` leaves out the levels, since a problem is drawn from each at first; all others are those of the
+configuration.
 
 Format: https://github.com/open-thought/reasoning-gym, 0.1.25: `create_dataset`, entries of question, answer and
 metadata, `score_answer(answer, entry)` in [0, 1].
@@ -27,13 +28,15 @@ from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
 
-__all__ = ["INSTRUCTIONS", "load", "open_task"]
+__all__ = ["INSTRUCTIONS", "load", "names", "open_task", "reproductions"]
 
 INSTRUCTIONS = (
     "Give the final answer between <answer> and </answer>. Do not explain your reasoning inside the tags. When an "
     "example is provided, follow the format of its answer."
 )
 """After each question; reasoning-gym's own evaluations say the same in a system prompt."""
+OWN = ("module", "files", "curriculum")
+"""Options that are not the generator's."""
 MOST_ENTRY = 2**14
 """Maximum characters of an entry that is kept with its problem; a longer one is drawn again to be scored."""
 
@@ -47,13 +50,14 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     """
     if find_spec("reasoning_gym") is None:
         raise MissingExtra("reasoning-gym", "reasoning-gym")
-    config = {name: value for name, value in given.options.items() if name not in (*LIMITS, "module", "files")}
+    config = {name: value for name, value in given.options.items() if name not in (*LIMITS, *OWN)}
     module = str(given.options.get("module", ""))
     if reserved := sorted(config.keys() & {"seed", "size"}):
         raise BadInput(f"{given.text}: problems are drawn one by one: leave out {reserved[0]}")
     files, path = place_of(module, given.text) if module else ([], [])
     files = [*files, *named_files(str(given.options.get("files", "")), Path.cwd(), given.text)]
     arguments = {"name": given.name, "config": config, "module": module}
+    arguments["curriculum"] = given.options.get("curriculum", True)
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     facts = described(given, scorers)
     presets = {"default": ["default"]}
@@ -70,12 +74,38 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     )
 
 
+def names(open_scorers: Open) -> list[str]:
+    """All generators, by name; BadInput where the package cannot be loaded."""
+    return [*described(_BARE, open_scorers(__name__, {"name": ""}))["names"]]
+
+
+_BARE = Given("reasoning-gym", "", {}, "reasoning-gym")
+
+
+def reproductions(name: str, open_scorers: Open) -> Callable[[Mapping[str, Any], str], str]:
+    """What writes (row, answer) as a script of five lines that needs nothing but reasoning-gym and prints the score."""
+    given = Given("reasoning-gym", name, {}, f"reasoning-gym:{name}")
+    facts = described(given, open_scorers(__name__, {"name": name, "config": {}, "curriculum": False}))
+
+    def script(row: Mapping[str, Any], answer: str) -> str:
+        seed = int(row["seed"])
+        made = f"dataset = reasoning_gym.create_dataset({name!a}, seed={{}}, size=1)"
+        drawn = [f"random.seed({seed})"]
+        drawn = [made.format(0), *drawn] if facts["by_index"] else [*drawn, made.format(seed)]
+        drawn.append(f"entry = dataset[{seed if facts['by_index'] else 0}]")
+        return "\n".join(["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({answer!a}, entry))"])
+
+    return script
+
+
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     """The generator's functions, in the worker; ValueError where there is no such generator."""
     from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum
 
     if arguments.get("module"):
         importlib.import_module(arguments["module"])
+    if not arguments["name"]:
+        return {"describe": lambda: {"names": sorted(DATASETS)}}
     name, options = arguments["name"], arguments["config"]
     if name not in DATASETS:
         close = [each for each in sorted(DATASETS) if name[:4] in each] or sorted(DATASETS)[:8]
@@ -95,12 +125,15 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         return dataset_of(config=found)
 
     def levels() -> dict[str, Any]:
-        """Data sets of the curriculum's levels whose configuration the generator accepts."""
+        """Data sets of the curriculum's levels whose configuration the generator accepts and draws a problem from."""
         found: dict[str, Any] = {}
-        attributes = create_curriculum(name).attributes.values() if name in CURRICULA else ()
+        has_levels = name in CURRICULA and arguments.get("curriculum", True)
+        attributes = create_curriculum(name).attributes.values() if has_levels else ()
         for level in range(max((len(each.levels) for each in attributes), default=0)):
             with suppress(Exception):  # What `validate` raises is an AssertionError in most.
-                found[f"level-{level}"] = dataset(f"level-{level}", 0)
+                of_level = dataset(f"level-{level}", 0)
+                _ = of_level[0]
+                found[f"level-{level}"] = of_level
         return found
 
     # Made once, in the process that all scorers are forked from.
@@ -136,8 +169,8 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
             raise ValueError("the generator makes another problem from the same seed")
         return float(made[row["level"]].score_answer(answer, entry))
 
-    names = [tier for tier in made if tier != "default"]
-    return {"describe": lambda: {"levels": names}, "draw": draw, "score": score}
+    tiers = [tier for tier in made if tier != "default"]
+    return {"describe": lambda: {"levels": tiers, "by_index": by_index}, "draw": draw, "score": score}
 
 
 def _by_index(dataset: Any) -> bool:

@@ -17,12 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
 
 from attrs import frozen
 
 from gce.adapters.models.servers.redaction import Redaction, redacted
-from gce.adapters.performance.working_copies import read_regular, read_working_copy, write_working_copy
+from gce.adapters.performance.trees import BadTree, read_regular, read_working_copy, write_working_copy
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
 from gce.adapters.system.bounded_commands import Ended, run_bounded
@@ -86,7 +85,6 @@ def run_agent(
     *,
     keys: Sequence[str],
     isolated: bool = True,
-    stop: Event | None = None,
 ) -> Worked:
     """Run one attempt of an agent.
 
@@ -98,7 +96,6 @@ def run_agent(
             count for nothing.
         keys: further secrets that are taken out of all that is kept.
         isolated: False runs it without a sandbox, with this user's rights.
-        stop: ends it when set.
 
     Raises:
         BadInput: no sandbox, or the agent's program is not found.
@@ -109,25 +106,42 @@ def run_agent(
     if program is None:
         raise BadInput("agents run in a sandbox made by bubblewrap, which is not installed")
     with _own_directory() as home:
-        _write_home(home, prompt, tree, beside)
+        for name in ("scratch", "home"):
+            (home / name).mkdir()
+        write_working_copy(tree, home / "code")
+        for name, text in {**beside, "prompt.md": prompt}.items():
+            (home / name).write_text(text, encoding="utf-8")
         shown = Path(INSIDE) if isolated else home
         own = {"PATH": _path(agent, isolated=isolated), "HOME": str(shown / "home"), "LANG": "C.UTF-8", **environment}
         words = _words(agent, prompt, shown, own["PATH"])
         if program:
             boundary = sandbox_of(program, home, agent.visible, network=agent.network)
             words = [*boundary, "--chdir", f"{INSIDE}/code", "--", *words]
-        ended = _ended(agent, prompt, words, own, None if isolated else home / "code", stop)
-        left = _left(home, tree)
-    return _worked(agent, tree, ended, left, redactions)
-
-
-def _write_home(home: Path, prompt: str, tree: Tree, beside: Mapping[str, str]) -> None:
-    """Write what an agent finds in its directory."""
-    for name in ("scratch", "home"):
-        (home / name).mkdir()
-    write_working_copy(tree, home / "code")
-    for name, text in {**beside, "prompt.md": prompt}.items():
-        (home / name).write_text(text, encoding="utf-8")
+        ended = _ended(agent, prompt, words, own, None if isolated else home / "code")
+        trajectory, unread = _text_of(home / "scratch" / "trajectory.json"), ""
+        try:
+            left, odd = read_working_copy(home / "code")
+        except BadTree:
+            left, odd, unread = dict(tree), (), "it left no working directory, or too much in it"
+    output = redacted(ended.output.decode(errors="replace"), redactions)
+    usage = usage_in(output, agent)
+    ending, reason = _ending(ended, agent, usage, unread)
+    named = {path for path in left if redacted(path, redactions) != path}
+    return Worked(
+        ending,
+        redacted(reason, redactions),
+        ended.seconds,
+        usage,
+        {
+            path: content if tree.get(path) == content else _without_keys(content, redactions)
+            for path, content in left.items()
+            if path not in named
+        },
+        tuple(sorted(redacted(path, redactions) for path in {*odd, *named})),
+        output,
+        redacted(ended.complaint.decode(errors="replace"), redactions),
+        redacted(trajectory, redactions),
+    )
 
 
 def _words(agent: AgentCommand, prompt: str, shown: Path, path: str) -> list[str]:
@@ -153,12 +167,7 @@ def _words(agent: AgentCommand, prompt: str, shown: Path, path: str) -> list[str
 
 
 def _ended(
-    agent: AgentCommand,
-    prompt: str,
-    words: Sequence[str],
-    environment: Mapping[str, str],
-    directory: Path | None,
-    stop: Event | None,
+    agent: AgentCommand, prompt: str, words: Sequence[str], environment: Mapping[str, str], directory: Path | None
 ) -> Ended:
     """Run the words within the agent's limits, and return how they ended; BadInput if they cannot be run."""
     try:
@@ -171,56 +180,10 @@ def _ended(
             given=prompt.encode() if agent.stdin else b"",
             directory=directory,
             environment=environment,
-            stop=stop,
         )
     except (OSError, ValueError) as error:  # As words that are too long, or have a null character.
         reason = getattr(error, "strerror", None) or error
         raise BadInput(f"cannot run agent {agent.name}: {reason}", hint="its command may read prompt_file") from error
-
-
-@frozen
-class _Left:
-    """What an agent left in its directory, with its keys."""
-
-    tree: Mapping[str, bytes]
-    odd: tuple[str, ...]
-    """Paths of what is no regular file."""
-    trajectory: str
-    unread: str
-    """Why the copy was not read, and the tree is that from before; else empty."""
-
-
-def _left(home: Path, before: Tree) -> _Left:
-    """Read an agent's directory."""
-    trajectory = _text_of(home / "scratch" / "trajectory.json")
-    try:
-        tree, odd = read_working_copy(home / "code")
-    except BadInput:
-        return _Left(dict(before), (), trajectory, "it left no working directory, or too much in it")
-    return _Left(tree, odd, trajectory, "")
-
-
-def _worked(agent: AgentCommand, before: Tree, ended: Ended, left: _Left, redactions: Sequence[Redaction]) -> Worked:
-    """Return what is kept of an attempt, without keys."""
-    output = redacted(ended.output.decode(errors="replace"), redactions)
-    usage = usage_in(output, agent)
-    ending, reason = _ending(ended, agent, usage, left.unread)
-    named = {path for path in left.tree if redacted(path, redactions) != path}
-    return Worked(
-        ending,
-        redacted(reason, redactions),
-        ended.seconds,
-        usage,
-        {
-            path: content if before.get(path) == content else _without_keys(content, redactions)
-            for path, content in left.tree.items()
-            if path not in named
-        },
-        tuple(sorted(redacted(path, redactions) for path in {*left.odd, *named})),
-        output,
-        redacted(ended.complaint.decode(errors="replace"), redactions),
-        redacted(left.trajectory, redactions),
-    )
 
 
 def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:

@@ -15,31 +15,41 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from attrs import evolve, frozen
 
-from gce.adapters.performance.trees import BadTree, prepare_tree
+from gce.adapters.performance.trees import BadTree, prepare_tree, read_tree
 from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
-from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
+from gce.adapters.sandboxes.process import Lost, Role, SandboxProcess, Silent, Start
 from gce.domain.executions import Execution
 from gce.domain.performance.collecting import unfinished
-from gce.domain.performance.decision import MOST, Comparison, Round, Rule, Timing, decide
+from gce.domain.performance.decision import FAILED, MOST, Comparison, Round, Rule, Timing, decide
+from gce.domain.performance.patches import tree_digest
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.randomness import key, python_generator
 from gce.domain.text import printable
 from gce.errors import BadInput
 
-__all__ = ["CHECKED", "Measuring", "check_sources", "tests_of"]
+__all__ = ["CHECKED", "TRIES", "Accuracies", "Measuring", "check_sources", "tests_of"]
+
+_Found = TypeVar("_Found")
 
 CHECKED = 10
 """Inputs on which outputs are compared before anything is timed."""
 CODE = "/code"
 """Where a sandbox shows the code that it measures."""
-_STARTS = 3
+TRIES = 3
+"""Tries of a comparison whose sandboxes do not start, vanish or do not answer."""
+_PAUSE = 1.0
+"""Seconds before the second try; doubled for the third."""
+_GRACE = 30.0
+"""Seconds after which a sandbox that should have ended its program by the limit of wall-clock time is given up."""
 _MOST_SAID = 200
 _MOST_SHOWN = 60
 
@@ -125,20 +135,67 @@ class _Faulty(Exception):
     """A version did not do what it should; the text says what it did."""
 
 
+class _Vanished(Exception):
+    """A sandbox did not start, ended, or does not answer, which is no version's fault."""
+
+
+class Accuracies(Protocol):
+    """Keeps what `accuracy_command` printed, by the digest of code and command; a `dict` is one."""
+
+    def get(self, digest: str) -> float | None:
+        """Return what is kept; None if nothing is."""
+        ...
+
+    def __setitem__(self, digest: str, accuracy: float) -> None:
+        """Keep a number."""
+        ...
+
+
+@frozen
+class _Sandbox:
+    """A sandbox with its job, and the wall-clock seconds in which it ends a program that gives no answer."""
+
+    process: SandboxProcess
+    wall: float
+    times: int
+    """Digits before what is returned: `TIMES` of timed calls, else 0."""
+
+    def ask(self, text: str, what: str) -> tuple[str, str]:
+        """Return the times of a call and what it returned, as text; both are hostile.
+
+        Raises:
+            _Faulty: it did not return; `what` stands in front of the reason.
+            _Vanished: the sandbox ended, or does not answer.
+        """
+        self.process.allow(time.monotonic() + self.wall + _GRACE)
+        try:
+            letter, said = self.process.say(text)
+        except Lost as lost:
+            raise _Vanished(f"a sandbox {'ended' if lost.status == 'ended' else 'does not answer'}") from lost
+        except Silent as silent:
+            raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
+        times, value = said[: self.times], said[self.times :]
+        if letter != "V":
+            shown = _as_said(letter, value)
+            raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
+        return times, value
+
+
 @frozen
 class _Version:
     """Sandboxes of one version of the code."""
 
-    name: str
-    workload: SandboxProcess
-    tests: SandboxProcess
+    workload: _Sandbox
+    tests: _Sandbox
 
 
 class Measuring:
     """Compares versions of code in sandboxes that `start` makes."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, accuracies: Accuracies | None = None) -> None:
+        """Accuracies that are known already are not measured again; those measured are added."""
         self._start = start
+        self._accuracies: Accuracies = {} if accuracies is None else accuracies
 
     def check(self, image: str = "") -> Timing:
         """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
@@ -148,14 +205,12 @@ class Measuring:
         Raises:
             BadInput: the sandbox does not start, or does not see that time.
         """
-        with tempfile.TemporaryDirectory(prefix="gce-") as home, ExitStack() as stack:
-            tree = Path(home, "code")
-            tree.mkdir(mode=0o755)
-            try:
-                version = self._version("self-test", evolve(_SELF_TEST, image=image), tree, stack)
-                _, timing = _timed(version, _SELF_TEST, 0)
-            except _Faulty as fault:
-                raise BadInput(f"the sandbox's self-test {fault}") from fault
+        try:
+            timing = _tried(lambda: self._self_test(image), lambda _: None)
+        except _Faulty as fault:
+            raise BadInput(f"the sandbox's self-test {fault}") from fault
+        except _Vanished as vanished:
+            raise BadInput(str(vanished)) from vanished
         if not 0.45 <= timing.seconds <= 1.0:
             raise BadInput(
                 f"this sandbox reports {timing.seconds:.3f} s of processor time for 0.5 s of work in a child process, "
@@ -163,6 +218,12 @@ class Measuring:
                 hint="try another {runner}",
             )
         return timing
+
+    def _self_test(self, image: str) -> Timing:
+        with tempfile.TemporaryDirectory(prefix="gce-") as home, ExitStack() as stack:
+            tree = Path(home, "code")
+            tree.mkdir(mode=0o755)
+            return _timed(self._version(evolve(_SELF_TEST, image=image), tree, stack), 0)[1]
 
     def compare(
         self,
@@ -173,49 +234,70 @@ class Measuring:
         human: Path | None = None,
         seed: int,
         rule: Rule = decide,
-        on_round: Callable[[Round], None] | None = None,
+        on_round: Callable[[int], None] = lambda _: None,
+        on_retry: Callable[[str], None] = lambda _: None,
     ) -> Comparison:
         """Compare two trees of sources, with the human's beside them.
 
         First the tests, and outputs on inputs that are not timed; then rounds until `rule` settles, whose outputs must
-        be equal, too. No input is used twice.
+        be equal, too. No input is used twice. All begins anew where a sandbox vanishes, in at most `TRIES` tries.
+
+        Args:
+            task: says how the trees are run.
+            base: what the others are compared with.
+            candidate: the tree that is judged.
+            human: the human's form; None for none.
+            seed: from which inputs and orders are drawn.
+            rule: decides.
+            on_round: is told the number of rounds with each round.
+            on_retry: is told before each further try why the one before failed.
 
         Raises:
-            BadInput: workload, tests, base or human do not run, or no sandbox starts.
+            BadInput: workload, tests, base or human do not run.
         """
         check_sources(task)
         trees = {"base": base, "candidate": candidate} | ({} if human is None else {"human": human})
+        try:
+            return _tried(lambda: self._compared(task, trees, seed, rule, on_round), on_retry)
+        except _Faulty as fault:
+            return Comparison(task.name, "incorrect", fault=str(fault))
+        except _Vanished as vanished:
+            return Comparison(task.name, FAILED, fault=f"{vanished}, in the last of {TRIES} tries")
+
+    def _compared(
+        self,
+        task: PerformanceTask,
+        trees: Mapping[str, Path],
+        seed: int,
+        rule: Rule,
+        on_round: Callable[[int], None],
+    ) -> Comparison:
+        """Compare the trees once; _Faulty for an incorrect candidate."""
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gce-")))
             versions: dict[str, _Version] = {}
-            try:
-                for name, tree in trees.items():
-                    with _blamed(name, task):
-                        prepare_tree(tree, home / name, CODE)
-                    versions[name] = self._version(name, task, home / name, stack)
-                judge = self._judge(task, stack)
-                self._check(task, versions, judge, seed)
-                accuracy = self._accuracies(task, {name: home / name for name in trees})
-                found = self._measured(task, versions, judge, seed, rule, on_round)
-                return evolve(found, accuracy=accuracy)
-            except _Faulty as fault:
-                return Comparison(task.name, "incorrect", fault=str(fault))
+            for name, tree in trees.items():
+                with _blamed(name, task):
+                    prepare_tree(tree, home / name, CODE)
+                    versions[name] = self._version(task, home / name, stack)
+            judge = self._judge(task, stack)
+            self._check(task, versions, judge, seed)
+            accuracy = self._all_accuracies(task, {name: home / name for name in trees})
+            found = self._measured(task, versions, judge, seed, rule, on_round)
+            return evolve(found, accuracy=accuracy)
 
-    def _version(self, name: str, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Version:
+    def _version(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Version:
         workload = self._sandbox(tree, "timed", task, task.workload + _RUN, "__gce_run__", stack)
         tests = self._sandbox(tree, "timed", task, task.tests + _TEST, "__gce_test__", stack, on_path=True)
-        return _Version(name, workload, tests)
+        return _Version(workload, tests)
 
-    def _judge(self, task: PerformanceTask, stack: ExitStack) -> SandboxProcess:
-        longer = evolve(task, seconds=task.seconds * (MOST + CHECKED))
-        judge = self._sandbox(None, "candidate", longer, task.workload + _EQUAL, "__gce_equal__", stack)
+    def _judge(self, task: PerformanceTask, stack: ExitStack) -> _Sandbox:
+        cpu = task.seconds * (MOST + CHECKED)
+        judge = self._sandbox(None, "candidate", task, task.workload + _EQUAL, "__gce_equal__", stack, cpu=cpu)
         try:
-            letter, _ = _say(judge, task.seconds, "")
-            fault = "" if letter == "V" else _FAULTS.get(letter, "failed")
-        except Silent as silent:
-            fault = _SILENCES.get(silent.status, silent.status)
-        if fault:
-            raise BadInput(f"the workload of {task.name} {fault} without the code it measures")
+            judge.ask("", f"the workload of {task.name}")
+        except _Faulty as fault:
+            raise BadInput(f"without the code it measures, {fault}") from fault
         return judge
 
     def _sandbox(
@@ -228,46 +310,35 @@ class Measuring:
         stack: ExitStack,
         *,
         on_path: bool = False,
-    ) -> SandboxProcess:
-        """Start a sandbox and give it its job; ended with `stack`."""
+        cpu: int | None = None,
+    ) -> _Sandbox:
+        """Start a sandbox and give it its job; ended with `stack`. `cpu` is a limit other than the task's."""
         start = self._start
         if isinstance(start, Container):
             start = start.of(task.image, task.memory_mb)
         elif task.image:
             raise BadInput(f"{task.name} runs in the image {task.image}", hint="give {runner} docker or podman")
-        for tried in range(1, _STARTS + 1):
-            process: SandboxProcess | None = None
-            try:
-                process = start(((str(tree), CODE),) if tree else ())
-                preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
-                preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
-                memory = task.memory_mb * 2**20
-                job = Execution(
-                    source,
-                    entry_point,
-                    preamble=preamble,
-                    seconds=task.seconds,
-                    memory=memory,
-                )
-                process.begin(job, role, time.monotonic() + PATIENCE * task.seconds)
-            except OSError as error:
-                if process is not None:
-                    process.close()
-                if tried == _STARTS:
-                    raise BadInput(f"no sandbox started: {error.strerror or error}") from error
-                continue
+        wall = PATIENCE * task.seconds
+        try:
+            process = start(((str(tree), CODE),) if tree else ())
             stack.callback(process.close)
-            return process
-        raise AssertionError("the last try returns")
+            preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
+            preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
+            seconds, memory = cpu or task.seconds, task.memory_mb * 2**20
+            job = Execution(source, entry_point, preamble=preamble, seconds=seconds, memory=memory)
+            process.begin(job, role, time.monotonic() + wall, wall=wall)
+        except OSError as error:
+            raise _Vanished(f"no sandbox started: {error.strerror or error}") from error
+        return _Sandbox(process, wall, TIMES if role == "timed" else 0)
 
-    def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: SandboxProcess, seed: int) -> None:
+    def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: _Sandbox, seed: int) -> None:
         """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
         for test in tests_of(task):
             call = to_text([test])
             texts = {}
             for name, version in versions.items():
                 with _blamed(name, task):
-                    texts[name], _ = _called(version.tests, task, call, test)
+                    texts[name], _ = _called(version.tests, call, test)
             for name in texts:
                 if texts[name] != texts["base"]:
                     with _blamed(name, task):
@@ -275,12 +346,16 @@ class Measuring:
         for number in range(CHECKED):
             self._round(task, versions, judge, key(seed, "equal", number), list(versions))
 
-    def _accuracies(self, task: PerformanceTask, trees: Mapping[str, Path]) -> dict[str, float]:
+    def _all_accuracies(self, task: PerformanceTask, trees: Mapping[str, Path]) -> dict[str, float]:
         """Return what the task's `accuracy_command` prints for each version; _Faulty where one falls too far."""
         found: dict[str, float] = {}
         for name, tree in trees.items() if task.accuracy_command else ():
-            with _blamed(name, task), ExitStack() as stack:
-                found[name] = self._accuracy(task, tree, stack)
+            with _blamed(name, task):
+                digest = _digest(task, tree)
+                known = self._accuracies.get(digest)
+                if known is None:
+                    known = self._accuracies[digest] = self._accuracy(task, tree)
+                found[name] = known
                 if found["base"] - found[name] > task.accuracy_tolerance * (1 + 1e-9):
                     raise _Faulty(
                         f"has the accuracy {found[name]:g}, the base {found['base']:g}: it may fall by at most "
@@ -288,17 +363,12 @@ class Measuring:
                     )
         return found
 
-    def _accuracy(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> float:
+    def _accuracy(self, task: PerformanceTask, tree: Path) -> float:
         longer = evolve(task, seconds=task.accuracy_seconds)
-        sandbox = self._sandbox(tree, "candidate", longer, _ACCURACY, "__gce_accuracy__", stack)
-        try:
-            letter, said = _say(sandbox, longer.seconds, "")
-            if letter == "V":
-                letter, said = _say(sandbox, longer.seconds, to_text([shlex.split(task.accuracy_command)]))
-        except Silent as silent:
-            raise _Faulty(f"accuracy_command {_SILENCES.get(silent.status, silent.status)}") from silent
-        if letter != "V":
-            raise _Faulty(f"accuracy_command {_FAULTS.get(letter, 'broke the protocol')}: {_as_said(letter, said)}")
+        with ExitStack() as stack:
+            sandbox = self._sandbox(tree, "candidate", longer, _ACCURACY, "__gce_accuracy__", stack)
+            sandbox.ask("", "accuracy_command")
+            _, said = sandbox.ask(to_text([shlex.split(task.accuracy_command)]), "accuracy_command")
         status, last, number = "unknown", "", math.nan
         with suppress(NotPlain, ValueError, TypeError, LookupError, AttributeError):
             found, printed = from_text(said)
@@ -313,10 +383,10 @@ class Measuring:
         self,
         task: PerformanceTask,
         versions: Mapping[str, _Version],
-        judge: SandboxProcess,
+        judge: _Sandbox,
         seed: int,
         rule: Rule,
-        on_round: Callable[[Round], None] | None,
+        on_round: Callable[[int], None],
     ) -> Comparison:
         """Return the comparison of correct versions, from rounds in random order."""
         rounds: list[Round] = []
@@ -326,8 +396,7 @@ class Measuring:
             drawn = key(seed, "timed", len(rounds))
             timings = self._round(task, versions, judge, drawn, order)
             rounds.append(Round(drawn, timings["base"], timings["candidate"], timings.get("human")))
-            if on_round is not None:
-                on_round(rounds[-1])
+            on_round(len(rounds))
         return Comparison(
             task.name,
             decision.verdict,
@@ -342,7 +411,7 @@ class Measuring:
         self,
         task: PerformanceTask,
         versions: Mapping[str, _Version],
-        judge: SandboxProcess,
+        judge: _Sandbox,
         drawn: int,
         order: Sequence[str],
     ) -> dict[str, Timing]:
@@ -351,12 +420,23 @@ class Measuring:
         timings: dict[str, Timing] = {}
         for name in order:
             with _blamed(name, task):
-                texts[name], timings[name] = _timed(versions[name], task, drawn)
+                texts[name], timings[name] = _timed(versions[name], drawn)
         for name, text in texts.items():
             if text != texts["base"] or name == "base":
                 with _blamed(name, task):
-                    _judged(judge, task, texts["base"], text)
+                    _judged(judge, texts["base"], text)
         return timings
+
+
+def _tried(work: Callable[[], _Found], on_retry: Callable[[str], None]) -> _Found:
+    """Return what work returns, in at most `TRIES` tries; _Vanished if a sandbox vanishes in all of them."""
+    for tried in range(1, TRIES):
+        try:
+            return work()
+        except _Vanished as vanished:
+            on_retry(str(vanished))
+            time.sleep(_PAUSE * 2 ** (tried - 1))
+    return work()
 
 
 @contextmanager
@@ -365,30 +445,29 @@ def _blamed(name: str, task: PerformanceTask) -> Iterator[None]:
     try:
         yield
     except (BadTree, _Faulty) as fault:
+        what = fault.what if isinstance(fault, BadTree) else str(fault)
         if name != "candidate":
-            raise BadInput(f"the {name} of {task.name} {fault}") from fault
-        raise _Faulty(str(fault)) from fault
+            raise BadInput(f"the {name} of {task.name} {what}") from fault
+        raise _Faulty(what) from fault
+    except _Vanished as vanished:
+        raise _Vanished(f"{vanished} ({name})") from vanished
 
 
-def _timed(version: _Version, task: PerformanceTask, drawn: int) -> tuple[str, Timing]:
+def _digest(task: PerformanceTask, tree: Path) -> str:
+    """Return a digest of what decides the accuracy of a version."""
+    how = (task.accuracy_command, task.accuracy_seconds, task.memory_mb, task.image)
+    return sha256(f"{how} {tree_digest(read_tree(tree))}".encode()).hexdigest()
+
+
+def _timed(version: _Version, drawn: int) -> tuple[str, Timing]:
     """Return the output of `run`, as text, and its timing."""
     calls = f"{to_text(['setup', drawn])}\n{to_text(['run', None])}"
-    return _called(version.workload, task, calls, "run")
+    return _called(version.workload, calls, "run")
 
 
-def _called(sandbox: SandboxProcess, task: PerformanceTask, text: str, what: str) -> tuple[str, Timing]:
-    """Return what a call in a new process returned, as text that is sound, and its timing.
-
-    Letter and text behind the times are hostile.
-    """
-    try:
-        letter, said = _say(sandbox, task.seconds, text)
-    except Silent as silent:
-        raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
-    times, value = said[:TIMES], said[TIMES:]
-    if letter != "V":
-        shown = _as_said(letter, value)
-        raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
+def _called(sandbox: _Sandbox, text: str, what: str) -> tuple[str, Timing]:
+    """Return what a call in a new process returned, as text that is sound, and its timing."""
+    times, value = sandbox.ask(text, what)
     try:
         if len(times) != TIMES or not times.isdecimal():
             raise NotPlain("no times")
@@ -399,34 +478,24 @@ def _called(sandbox: SandboxProcess, task: PerformanceTask, text: str, what: str
     return value, Timing(max(processor, 1) / 1e6, wall / 1e6, peak * 1024)
 
 
-def _judged(judge: SandboxProcess, task: PerformanceTask, base: str, text: str) -> None:
+def _judged(judge: _Sandbox, base: str, text: str) -> None:
     """Raise _Faulty unless the workload's `equal` says that an output is equal to the base's, both as text."""
     try:
-        found = _say(judge, task.seconds, f"[{base},{text}]")
-    except Silent as silent:
-        said = _SILENCES.get(silent.status, silent.status)
-        raise _Faulty(f"returned a value at which the workload's equal {said}") from silent
-    if found != ("V", "true"):
+        _, found = judge.ask(f"[{base},{text}]", "the workload's equal")
+    except _Faulty as fault:
+        raise _Faulty(f"returned a value at which {fault}") from fault
+    if found != "true":
         raise _Faulty("returned another value than the base")
 
 
 def _as_said(letter: str, text: str) -> str:
-    """Return what a program raised, as it can be shown."""
-    return "".join(sign if sign.isprintable() else "?" for sign in _exception(letter, text)[:_MOST_SAID])
-
-
-def _exception(letter: str, text: str) -> str:
-    """Return an exception in words; `inside` sends it taken apart."""
+    """Return what a program raised, as it can be shown; `inside` sends an exception taken apart."""
     try:
         parts = from_text(text) if letter == "R" else None
-        return f"{parts[0]}: {parts[1]}" if parts else text
+        said = f"{parts[0]}: {parts[1]}" if parts else text
     except (NotPlain, TypeError, LookupError):
-        return ""
-
-
-def _say(sandbox: SandboxProcess, seconds: int, text: str) -> tuple[str, str]:
-    sandbox.allow(time.monotonic() + PATIENCE * seconds)
-    return sandbox.say(text)
+        said = ""
+    return "".join(sign if sign.isprintable() else "?" for sign in said[:_MOST_SAID])
 
 
 def tests_of(task: PerformanceTask) -> list[str]:

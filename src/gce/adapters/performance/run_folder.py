@@ -7,6 +7,7 @@
     items/TASK/AGENT/N/      attempt.json, patch.json, patch.diff, stdout.txt, stderr.txt, trajectory.json
     measured/TASK/AGENT/N.json
     judged/JUDGE/TASK/AGENT/N.json
+    accuracy/DIGEST.json     what accuracy_command printed, by digest of code and command
 
 A folder or a file appears whole or not at all, so that a process that is killed loses the item in work at most.
 Contents are plain data: what they mean is not known here.
@@ -29,7 +30,7 @@ from gce.adapters.system.durable_files import write_file
 from gce.adapters.system.input_files import parse_json, read_input
 from gce.errors import BadInput, RunInUse
 
-__all__ = ["RunFolder"]
+__all__ = ["KeptAccuracies", "RunFolder"]
 
 _MOST = 1 << 30
 """Bytes of a file that is read."""
@@ -126,41 +127,44 @@ class RunFolder:
             (folder / "patch.json").write_text(_json(patch), encoding="utf-8")
             (folder / "attempt.json").write_text(_json(attempt), encoding="utf-8")
 
-    def measured(self, item: str) -> Any | None:
-        """Return what was measured of an attempt; None before that."""
-        return self._found(self._measured(item))
-
-    def keep_measured(self, item: str, found: Any) -> None:
-        """Write what was measured of an attempt."""
-        self._write(self._measured(item), found)
-
     def judges(self) -> list[str]:
         """Return the names of judges that have judged something, sorted."""
         return sorted(each.name for each in self.path.glob("judged/*") if each.is_dir())
 
-    def judged(self, judge: str, item: str) -> Any | None:
-        """Return what a judge said of an attempt; None before that."""
-        return self._found(self._judged(judge, item))
+    def found(self, kind: str, name: str) -> Any | None:
+        """Return what was kept under this name, such as `measured` of an attempt; None before that."""
+        return self._found(self._file(kind, name))
 
-    def keep_judged(self, judge: str, item: str, found: Any) -> None:
-        """Write what a judge said of an attempt."""
-        self._write(self._judged(judge, item), found)
-
-    def _measured(self, item: str) -> Path:
-        return self.path / "measured" / f"{item}.json"
-
-    def _judged(self, judge: str, item: str) -> Path:
-        return self.path / "judged" / judge / f"{item}.json"
-
-    def _write(self, path: Path, found: Any) -> None:
+    def keep(self, kind: str, name: str, found: Any) -> None:
+        """Write what was found, in place of what was kept under this name."""
+        path = self._file(kind, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, _json(found).encode())
+
+    def _file(self, kind: str, name: str) -> Path:
+        return self.path / kind / f"{name}.json"
 
     def _found(self, path: Path) -> Any | None:
         return self._read(path) if path.is_file() else None
 
     def _read(self, path: Path) -> Any:
         return parse_json(read_input(path, _MOST), str(path))
+
+
+class KeptAccuracies:
+    """Accuracies that a run keeps; see `Accuracies`."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def get(self, digest: str) -> float | None:
+        """See `Accuracies`."""
+        found = self._folder.found("accuracy", digest)
+        return None if found is None else float(found)
+
+    def __setitem__(self, digest: str, accuracy: float) -> None:
+        """See `Accuracies`."""
+        self._folder.keep("accuracy", digest, accuracy)
 
 
 def _json(value: Any) -> str:

@@ -7,12 +7,11 @@ suffix. Of the format of Harbor's tasks, `version`, `[metadata]`, `[agent]`, `[v
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.performance.trees import BadTree, files_of
+from gce.adapters.performance.trees import read_tree, write_files
 from gce.adapters.performance.wheels import unpack_wheels
 from gce.adapters.system.input_files import read_input
 from gce.domain.performance.task import PerformanceTask, Source
@@ -85,15 +84,7 @@ def write_tree(source: Source, directory: Path, cache: Path, target: Path) -> No
     if source.pins:
         unpack_wheels(source.pins, cache, target)
         return
-    tree = directory / source.directory
-    target.mkdir(parents=True)
-    try:
-        places = files_of(tree)
-    except BadTree as error:
-        raise BadInput(f"{tree} {error}") from error
-    for place in places:
-        (target / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(tree / place, target / place, follow_symlinks=False)
+    write_files(read_tree(directory / source.directory), target)
 
 
 def _text(path: Path) -> str:

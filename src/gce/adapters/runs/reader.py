@@ -13,6 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -89,6 +90,26 @@ class DirectoryReader:
     def read(self, stream: str) -> Iterator[dict[str, Any]]:
         """See `gce.ports.runs.RunReader.read`."""
         return self._database.records(stream, self._lengths.get(stream, 0))
+
+    def records_from(self, stream: str, start: int, most: int) -> Iterator[dict[str, Any]]:
+        """At most so many committed records of a stream, from this one on; quick wherever it begins."""
+        return self._database.records(stream, min(start + most, self._lengths.get(stream, 0)), begin=start)
+
+    def answers_from(self, name: str, start: int, most: int) -> Iterator[dict[str, Any]]:
+        """The same for answers; from the database, where it repeats them."""
+        kept = self._database.kept_answers(name, start, most)
+        return islice(self.each_answer(name), start, start + most) if kept is None else iter(kept)
+
+    def state_of(self, name: str) -> str:
+        """What the database says of a file beside it: another text whenever the file was replaced."""
+        try:
+            return " ".join(sorted(self._database.hashes(name) or ()))
+        except sqlite3.Error as exc:
+            raise reading_failed(self._database.path, exc) from exc
+
+    def length(self, stream: str) -> int:
+        """How many committed records a stream has."""
+        return self._lengths.get(stream, 0)
 
     def summary(self) -> dict[str, Any] | None:
         """See `gce.ports.runs.RunReader.summary`; what `summary.json` holds."""

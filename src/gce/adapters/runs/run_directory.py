@@ -51,7 +51,7 @@ from gce.domain.learning import ModelState
 from gce.domain.text import printable
 from gce.errors import BadInput, DamagedStore, GceError, RunInUse, one_line
 
-__all__ = ["STEPS", "RunDirectory", "check_free"]
+__all__ = ["STEPS", "RunDirectory", "check_free", "writer_of"]
 
 STEPS = ("hold", "file", "rename", "rows", "commit", "head", "link", "delete")
 """What `on_step` is told of, each before it is done: `hold` before something is held, the others during a commit.
@@ -408,6 +408,25 @@ def _locked(root: Path) -> Iterator[IO[str]]:
     except BaseException:
         lock.close()
         raise
+
+
+def writer_of(root: Path) -> int | None:
+    """The process that writes a run, as its lock says; None where it has ended. Takes no lock."""
+    try:
+        with open(root / "lock", encoding="ascii", errors="replace") as lock:
+            process, file = max(int(lock.read(20)), 1), os.fstat(lock.fileno()).st_ino
+        os.kill(process, 0)
+    except PermissionError:
+        pass
+    except (OSError, ValueError, OverflowError):
+        return None
+    with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii", errors="replace") as locks:
+        # Another process may have the number of one that ended. Where Linux says who holds locks, this one has to:
+        # 3: FLOCK  ADVISORY  WRITE 2671 fe:00:5948424 0 EOF
+        held = [line.split() for line in locks]
+        if not any(len(each) > 5 and each[1] == "FLOCK" and each[5].endswith(f":{file}") for each in held):
+            return None
+    return process
 
 
 def _check_keep(keep: int) -> None:

@@ -183,17 +183,24 @@ class RunDatabase:
 
     def lengths(self) -> dict[str, int]:
         """How many records each stream has."""
-        return dict(self._rows("SELECT stream, max(sequence) + 1 FROM records GROUP BY stream"))
+        # From stream to stream along the primary key: GROUP BY would read every record.
+        streams = (
+            "WITH RECURSIVE streams (stream) AS (SELECT min(stream) FROM records UNION ALL"
+            " SELECT (SELECT min(stream) FROM records WHERE stream > streams.stream) FROM streams"
+            " WHERE stream IS NOT NULL)"
+        )
+        last = "(SELECT max(sequence) FROM records WHERE stream = streams.stream)"
+        return dict(self._rows(f"{streams} SELECT stream, {last} + 1 FROM streams WHERE stream IS NOT NULL"))
 
     def loop(self, iteration: int) -> dict[str, Any]:
         """The loop's state as of this commit."""
         state: dict[str, Any] = json.loads(self._value("SELECT loop FROM commits WHERE iteration = ?", iteration))
         return state
 
-    def records(self, stream: str, end: int) -> Iterator[dict[str, Any]]:
-        """The first `end` records of a stream. DamagedStore where they cannot be read."""
+    def records(self, stream: str, end: int, *, begin: int = 0) -> Iterator[dict[str, Any]]:
+        """The records of a stream from `begin` up to `end`. DamagedStore where they cannot be read."""
         # In slices: a cursor left open would hold back the write-ahead log for as long as the reader takes.
-        for start in range(0, end, _ROWS_AT_ONCE):
+        for start in range(max(begin, 0), end, _ROWS_AT_ONCE):
             stop = min(start + _ROWS_AT_ONCE, end)
             query = "SELECT body FROM records WHERE stream = ? AND sequence >= ? AND sequence < ? ORDER BY sequence"
             try:
@@ -318,6 +325,18 @@ class RunDatabase:
     def settle(self, name: str, hash_: str) -> None:
         """Say which it is."""
         self._db.execute("DELETE FROM written WHERE name = ? AND hash != ?", (name, hash_))
+
+    def kept_answers(self, name: str, start: int, most: int) -> list[dict[str, Any]] | None:
+        """Answers as they are repeated here; None where they are not. DamagedStore where they cannot be read."""
+        if self._layout < _SINCE["kept_answers"]:
+            return None
+        query = "SELECT body FROM kept_answers WHERE name = ? AND sequence >= ? ORDER BY sequence LIMIT ?"
+        try:
+            return [json.loads(body) for (body,) in self._rows(query, name, start, most)]
+        except sqlite3.Error as exc:
+            raise reading_failed(self.path, exc) from exc
+        except ValueError as exc:
+            raise DamagedStore(f"{self.path}: answers of {name!r} are damaged: put back a copy of it") from exc
 
     def hashes(self, name: str) -> set[str] | None:
         """SHA-256 of what a file may hold: of several where a crash cut off its replacement; None in a layout without.

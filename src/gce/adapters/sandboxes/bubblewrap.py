@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 
-from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, environment_of, python_command
 from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
 
 __all__ = ["bubblewrap_path", "start_bubblewrap"]
@@ -45,4 +45,5 @@ def start_bubblewrap(shown: Shown = (), program: Program = "inside") -> SandboxP
     options += [word for path in seen.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     options += ["--remount-ro", "/", "--chdir", "/tmp"]
-    return SandboxProcess([bubblewrap, *options, "--", *python_command(uid, program=program)])
+    command = [bubblewrap, *options, "--", *python_command(uid, program=program)]
+    return SandboxProcess(command, environment=environment_of(program))

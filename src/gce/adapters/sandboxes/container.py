@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from gce.adapters.sandboxes.inside import PROCESSES
-from gce.adapters.sandboxes.process import ENVIRONMENT, Program, SandboxProcess, Shown, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, environment_of, python_command
 from gce.adapters.sandboxes.view import ROOM
 
 __all__ = ["IMAGE", "Container"]
@@ -80,7 +80,7 @@ class Container:
             options += ["--tmpfs", f"{path}:ro,size=4k,mode=755"]
         for path, inside in shown:
             options += ["--mount", f"type=bind,source={path},target={inside},readonly"]
-        for variable, value in {**dict.fromkeys(_PROXIES, ""), **ENVIRONMENT}.items():
+        for variable, value in {**dict.fromkeys(_PROXIES, ""), **environment_of(program)}.items():
             options += ["--env", f"{variable}={value}"]
         *_, source, user, isolated = python_command(program=program)
         words = ["-s", "-P", "-c", _FIRST + source.partition("\n")[2], user, isolated]

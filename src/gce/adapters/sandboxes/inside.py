@@ -75,6 +75,7 @@ OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 def keep(uid: int, *, isolated: bool) -> None:
     """Run the keeper: one job, one child."""
     confine(uid, isolated=isolated)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # As process 1 it is safe from all signals that it has no handler for.
     write_frame(1, READY)
     job = json.loads(read_frame(0)) | {"isolated": isolated}
     child = None if job["role"] == "timed" else _Child(job)
@@ -84,7 +85,8 @@ def keep(uid: int, *, isolated: bool) -> None:
         except EOFError:
             return
         nonce, text = message[:NONCE], message[NONCE:]
-        said = child.answer(text) if child else _timed(job, text)
+        until = time.monotonic() + job["wall"] if job.get("wall") else None
+        said = child.answer(text, until) if child else _timed(job, text, until)
         write_frame(1, nonce + said)
         if said.startswith(b"E"):
             return
@@ -105,12 +107,14 @@ class _Child:
         os.close(from_keeper)
         os.close(to_keeper)
 
-    def answer(self, text: bytes) -> bytes:
+    def answer(self, text: bytes, until: float | None) -> bytes:
         """Return what the child answers, or the keeper's own letter with a text."""
         token = os.urandom(NONCE)
         try:
             write_frame(self.hear, token + text)
-            reply = read_frame(self.say, MOST_BYTES)
+            reply = read_frame(self.say, MOST_BYTES, until)
+        except TimeoutError:
+            return b"Etime"
         except (EOFError, OSError):
             return b"E" + _how_it_ended(self.pid, self.seconds).encode()
         except ValueError:
@@ -120,20 +124,20 @@ class _Child:
         return said if said and said[:1] not in b"EW" else b"W"
 
 
-def _timed(job: dict[str, Any], text: bytes) -> bytes:
+def _timed(job: dict[str, Any], text: bytes, until: float | None) -> bytes:
     """Return the answer of a new child to the last of the calls, with `TIMES` behind the letter."""
     *before, last = text.split(b"\n")
     child = _Child(job)
     began, earlier = time.monotonic(), 0.0
-    said = child.answer(b"")
+    said = child.answer(b"", until)
     if said != b"V" and said[:1] not in b"LUEW":
         said = b"W"  # What loads carries no value.
     for call in before:
-        said = child.answer(call) if said[:1] == b"V" else said
+        said = child.answer(call, until) if said[:1] == b"V" else said
     if said[:1] == b"V":
         if before:
             began, earlier = time.monotonic(), _processor_time(child.pid)
-        said = child.answer(last)
+        said = child.answer(last, until)
     wall = time.monotonic() - began
     if said.startswith(b"E"):
         return said
@@ -174,6 +178,7 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     """Set limits and run the code, in the child; never returns."""
     end_with_parent()
     drop_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.nice(max(0, -os.nice(0)))  # A higher priority of gce itself is not handed on.
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 
-from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command, source_of
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, environment_of, python_command, source_of
 from gce.adapters.sandboxes.view import ROOM, View, throw_away_uid, view
 
 __all__ = ["start_namespaces"]
@@ -28,7 +28,7 @@ def start_namespaces(shown: Shown = (), program: Program = "inside") -> SandboxP
     *python, inside, user, isolated = python_command(uid, program=program)
     begin = f"enter(*json.loads({enter!r}))"
     source = "\n".join((source_of("namespaces_inside"), "import json", begin, inside.partition("\n")[2]))
-    return SandboxProcess([*command, *python, source, user, isolated])
+    return SandboxProcess([*command, *python, source, user, isolated], environment=environment_of(program))
 
 
 def _place(seen: View) -> str:

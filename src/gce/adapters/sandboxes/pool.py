@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 
 from attrs import evolve
 
@@ -150,9 +151,11 @@ class RunnerPool:
     def _timed(self, programs: Sequence[Execution], patience: float) -> list[list[Outcome]]:
         """Return the outcomes of each program's timed calls, up to the first call that did not return.
 
-        Each program has `patience` seconds of its own, so that none can use up the time of another.
+        Each program has `patience` seconds of its own, so that none can use up the time of another. The first program's
+        time includes what it waited longer than any rival: a processor that has slept is faster for a while.
         """
         outcomes: list[list[Outcome]] = [[] for _ in programs]
+        waited: list[list[float]] = [[] for _ in programs]
         left = [patience for _ in programs]
         # An order that no program has a say in, so that a slow moment of the machine hits each program alike.
         rng = random.Random("".join(programs[0].timed))
@@ -164,10 +167,17 @@ class RunnerPool:
                 for number in rng.sample(range(len(programs)), len(programs)):
                     began = time.monotonic()
                     sandboxes[number].allow(began + left[number])
-                    outcomes[number].append(_heard_timed(sandboxes[number], call))
+                    outcome, waiting = _heard_timed(sandboxes[number], call)
+                    outcomes[number].append(outcome)
+                    waited[number].append(waiting)
                     left[number] -= time.monotonic() - began
                 if any(each[-1].status != "returned" for each in outcomes):
                     break
+        usual = max((max(each) for each in waited[1:]), default=inf)
+        outcomes[0] = [
+            outcome if outcome.seconds is None else evolve(outcome, seconds=outcome.seconds + max(0.0, waiting - usual))
+            for outcome, waiting in zip(outcomes[0], waited[0], strict=True)
+        ]
         return outcomes
 
     def _tested(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
@@ -214,16 +224,20 @@ def _heard(candidate: SandboxProcess, text: str, letters: Letters) -> tuple[Outc
     return Outcome(status, _shown(said)), None
 
 
-def _heard_timed(candidate: SandboxProcess, call: str) -> Outcome:
-    """Return the outcome of a timed call, with its seconds; the letter and the text behind the time are hostile."""
+def _heard_timed(candidate: SandboxProcess, call: str) -> tuple[Outcome, float]:
+    """Return the outcome of a timed call, with its processor time, and the seconds that it waited.
+
+    The letter and the text behind the times are hostile.
+    """
     try:
         letter, said = candidate.say(call)
     except Silent as silent:
-        return Outcome(silent.status, silent.text)
+        return Outcome(silent.status, silent.text), 0.0
     status, times, text = _TIMED.get(letter), said[:TIMES], said[TIMES:]
     if status is None or len(times) < TIMES or not times.isdecimal():
-        return Outcome("babbled")
-    return Outcome(status, text if status == "returned" else _shown(text), int(times[: TIMES // 3]) / 1e6)
+        return Outcome("babbled"), 0.0
+    processor, wall, _ = (int(times[place : place + TIMES // 3]) / 1e6 for place in range(0, TIMES, TIMES // 3))
+    return Outcome(status, text if status == "returned" else _shown(text), processor), wall - processor
 
 
 def _raised(said: str) -> tuple[Outcome, str | None]:

@@ -20,12 +20,26 @@ from gce.adapters.sandboxes.frames import NONCE
 from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Program", "Role", "SandboxProcess", "Shown", "Silent", "Start", "python_command", "source_of"]
+__all__ = [
+    "Lost",
+    "Program",
+    "Role",
+    "SandboxProcess",
+    "Shown",
+    "Silent",
+    "Start",
+    "environment_of",
+    "python_command",
+    "source_of",
+]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
+HASH_SEED = "PYTHONHASHSEED"
 
 
+_LIMITS: Mapping[str, OutcomeStatus] = {"cpu": "cpu", "time": "time"}
+"""What the keeper says of a child that it had to end."""
 Role = Literal["candidate", "tests", "timed"]
 Program = Literal["inside", "scorers_inside", "shell_inside"]
 """The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks, or runs a shell
@@ -50,6 +64,19 @@ class Silent(Exception):
         super().__init__(status)
         self.status: OutcomeStatus = status
         self.text = text
+
+
+class Lost(Silent):
+    """Raised if the sandbox itself has ended, or does not answer by the deadline."""
+
+
+def environment_of(program: Program) -> Mapping[str, str]:
+    """The environment inside: scorers of other frameworks get this process's hash seed where it is set to a number.
+
+    So another process with another hash seed shows whether a verdict or a problem depends on it.
+    """
+    seed = os.environ.get(HASH_SEED, "")
+    return ENVIRONMENT | ({HASH_SEED: seed} if program == "scorers_inside" and seed.isdecimal() else {})
 
 
 @cache
@@ -114,8 +141,11 @@ class SandboxProcess:
         """Return where the process sees what was to be shown at the path `inside`."""
         return self._unmoved.get(inside, inside)
 
-    def begin(self, execution: Execution, role: Role, deadline: float) -> None:
-        """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start."""
+    def begin(self, execution: Execution, role: Role, deadline: float, *, wall: float | None = None) -> None:
+        """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start.
+
+        The sandbox ends a program that takes more than `wall` seconds for one answer, and says so.
+        """
         job: dict[str, Any] = {
             "role": role,
             "preamble": execution.preamble,
@@ -125,6 +155,7 @@ class SandboxProcess:
             "unchanged": execution.unchanged and role == "candidate",
             "seconds": execution.seconds,
             "memory": execution.memory,
+            "wall": wall,
         }
         self.give(job, deadline)
 
@@ -157,7 +188,7 @@ class SandboxProcess:
             raise Silent("babbled")
         said = reply.decode("ascii")
         if said[0] == "E":
-            raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
+            raise Silent(_LIMITS[said[1:]]) if said[1:] in _LIMITS else Silent("ended", said[1:])
         return said[0], said[1:]
 
     def allow(self, deadline: float) -> None:
@@ -196,7 +227,7 @@ class SandboxProcess:
             self._wait(self._out, select.POLLIN)
             more = os.read(self._out, size - len(found))
             if not more:
-                raise Silent("ended", "the sandbox ended")
+                raise Lost("ended", "the sandbox ended")
             found += more
         return bytes(found)
 
@@ -207,11 +238,11 @@ class SandboxProcess:
             try:
                 left = left[os.write(self._in, left) :]
             except BrokenPipeError:
-                raise Silent("ended", "the sandbox ended") from None
+                raise Lost("ended", "the sandbox ended") from None
 
     def _wait(self, fd: int, event: int) -> None:
         poll = select.poll()
         poll.register(fd, event)
         left = self._deadline - time.monotonic()
         if left <= 0 or not poll.poll(1000 * left):
-            raise Silent("time")
+            raise Lost("time")

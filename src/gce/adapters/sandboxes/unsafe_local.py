@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, environment_of, python_command
 
 __all__ = ["start_unsafe_local"]
 
 
 def start_unsafe_local(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
     """Start a process that runs as this user and sees everything that this user sees; see `Start`."""
-    return SandboxProcess(python_command(isolated=False, program=program), unmoved=shown)
+    command = python_command(isolated=False, program=program)
+    return SandboxProcess(command, environment=environment_of(program), unmoved=shown)

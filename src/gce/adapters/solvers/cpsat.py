@@ -19,6 +19,8 @@ _SEED = 0
 class CpSatSolver:
     """A `Solver`. With one worker and a fixed seed, equal instances give equal schedules unless time runs out.
 
+    Also where it runs out, with `deterministic` in place of a limit in seconds.
+
     Raises:
         MissingExtra: ortools is not installed.
     """
@@ -26,13 +28,20 @@ class CpSatSolver:
     def __init__(self) -> None:
         self._cp_model = _import_cp_model()
 
-    def solve(self, instance: Instance, limit: float = 60.0) -> Solution:
-        """Return the minimum-makespan schedule found in at most `limit` seconds."""
+    def solve(self, instance: Instance, limit: float = 60.0, *, deterministic: float | None = None) -> Solution:
+        """Return the minimum-makespan schedule found in at most `limit` seconds.
+
+        With `deterministic`, the limit is instead so many units of CP-SAT's deterministic time, each a few seconds: the
+        same work, and result, on every machine with the same version of OR-tools.
+        """
         cp_model = self._cp_model
         model, starts, makespan = build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
         model.minimize(makespan)
         solver = _new_solver(cp_model)
-        solver.parameters.max_time_in_seconds = max(limit, 0.0)
+        if deterministic is None:
+            solver.parameters.max_time_in_seconds = max(limit, 0.0)
+        else:
+            solver.parameters.max_deterministic_time = deterministic
         status = solver.solve(model)
         seconds = float(solver.wall_time)
         known = critical_path_length(instance)

@@ -9,7 +9,7 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_bytes", "share_heap", "trim_heap", "usable_cores"]
+__all__ = ["peak_bytes", "resident_bytes", "share_heap", "trim_heap", "usable_cores"]
 
 _M_ARENA_MAX = -8
 """As in glibc's malloc.h."""
@@ -29,6 +29,15 @@ def peak_bytes() -> int:
         return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def resident_bytes(process: int) -> int | None:
+    """Return the resident memory of another process in bytes; None where the system does not tell, or it has ended."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def share_heap() -> None:

@@ -16,13 +16,10 @@ from gce.app.evaluation.several_models import check_several, cost_lines, setting
 from gce.app.evaluation.shifts import shifts_of
 from gce.app.evaluation.splits import ALL, check_listed, splits_of
 from gce.app.options import (
-    DOLLARS,
-    LENGTH_OF_RUN,
     NAME,
     NAMES,
     PATH,
     PROBLEMS,
-    RATE,
     REQUESTS,
     RUN,
     SAMPLES,
@@ -33,7 +30,6 @@ from gce.app.options import (
     TEMPERATURE,
     THREADS,
     TOKENS,
-    TOKENS_IN_ALL,
     Choice,
     ChoiceOrOwn,
     Listed,
@@ -42,7 +38,7 @@ from gce.app.parser import Parser
 from gce.app.settings.records import ExecutorSettings
 from gce.app.terminal import Terminal, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
-from gce.app.wiring.access import access_of
+from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
 from gce.app.wiring.names import LISTED_BY, STRATEGY
@@ -200,7 +196,7 @@ def add_arguments(parser: Parser) -> None:
         default=300.0,
         help="maximum seconds to wait for an answer of a server or a command (default 300)",
     )
-    _add_limits(parser)
+    add_limits(parser)
     parser.add_argument(
         "--answers",
         type=PATH,
@@ -217,41 +213,6 @@ def add_arguments(parser: Parser) -> None:
         *("--task", "--preset", "--model", "--models", "--adapter", "--strategies", "--tiers", "--shifts", "--split")
     ]
     parser.common += [*("--n", "--samples", "--temperature", "--answers", "--dry-run", "--json")]
-
-
-def _add_limits(parser: Parser) -> None:
-    parser.add_argument("--requests-per-minute", type=RATE, help="maximum requests to each provider in any minute")
-    parser.add_argument(
-        "--tokens-per-minute", type=RATE, help="maximum tokens of prompts and answers for each provider in any minute"
-    )
-    parser.add_argument(
-        "--max-tokens-total",
-        type=TOKENS_IN_ALL,
-        help="maximum tokens of all prompts and answers together: no request is sent that could exceed it",
-    )
-    parser.add_argument(
-        "--max-cost",
-        type=DOLLARS,
-        help="maximum cost of all requests in US dollars, by the known prices: no request is sent that could exceed it",
-    )
-    parser.add_argument("--max-minutes", type=LENGTH_OF_RUN, help="minutes after which no further request is sent")
-    parser.add_argument(
-        "--prices",
-        type=PATH,
-        help='JSON file of prices that come before the known ones: {"prices": {"openai:gpt-5": [1.25, 10]}}, US '
-        "dollars for a million tokens of prompts and of answers",
-    )
-    parser.add_argument(
-        "--allow-unknown-cost",
-        action="store_true",
-        help="ask models whose price is not known despite --max-cost, which then does not hold for them",
-    )
-    parser.add_argument(
-        "--cache",
-        type=PATH,
-        metavar="DIR",
-        help="keep answers of models behind servers, commands and people in this directory, and ask nothing twice",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

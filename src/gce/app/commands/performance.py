@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gce.app.options import PATH, SEED, Choice
@@ -23,7 +22,7 @@ from gce.app.wiring.performance import (
 )
 from gce.app.wiring.sandboxes import add_runner
 from gce.domain.performance.collecting import unfinished
-from gce.domain.performance.decision import MOST, Comparison, Round
+from gce.domain.performance.decision import MOST, Comparison
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.domain.text import counted
@@ -125,8 +124,14 @@ def _admit(arguments: argparse.Namespace) -> int:
         found, reasons = None, tuple(f"to be written: {part}" for part in unfinished(task))
         if not reasons:
             try:
-                told = _progress(task.name)
-                found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told, count=count)
+                found = admit(
+                    task,
+                    tree_writer(directory),
+                    measuring,
+                    seed=arguments.seed,
+                    on_round=partial(_progress, task.name),
+                    count=count,
+                )
                 reasons = found.reasons
             except BadInput as error:
                 reasons = (error.said(str),)
@@ -142,16 +147,10 @@ def _admit(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _progress(task: str) -> Callable[[str, Round], None]:
-    """Return what notes each tenth round of a comparison: (its name, the round)."""
-    done: Counter[str] = Counter()
-
-    def told(name: str, _: Round) -> None:
-        done[name] += 1
-        if done[name] % 10 == 0:
-            note(f"{task}: {name}, {done[name]} of at most {MOST} rounds")
-
-    return told
+def _progress(task: str, name: str, rounds: int) -> None:
+    """Note each tenth round of a comparison."""
+    if rounds % 10 == 0:
+        note(f"{task}: {name}, {rounds} of at most {MOST} rounds")
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -92,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         put(*_overview(every).split("\n"))
         put(
             "",
+            "tokens: maximum of a response, in the largest tier",
             "blind %: best prompt-blind baseline by tier; near 100, guessing is enough",
         )
         put("", "rows per tier: gce tasks TASK    a problem as the model sees it: gce show TASK")
@@ -125,11 +126,10 @@ def _summary(facts: Facts) -> tuple[str, ...]:
     tiers = [tier for tier in facts.tiers if not tier.ladder]
     names = [tier.tier for tier in tiers]
     rates = [tier.baseline_rate.share for tier in tiers if tier.baseline_rate is not None]
-    tokens = sorted({tier.max_tokens for tier in tiers})
     return (
         " ".join(names) if len(names) < 4 else f"{names[0]}-{names[-1]}",
         "-".join(dict.fromkeys(map(_size, _extremes(tiers)))),
-        "-".join(dict.fromkeys((f"{tokens[0]}", f"{tokens[-1]}"))),
+        f"{max(tier.max_tokens for tier in tiers)}",
         "-".join(dict.fromkeys((f"{100 * min(rates):.0f}", f"{100 * max(rates):.0f}"))) if rates else "-",
         _battery_word(facts),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from gce.app.exports.chat_data import Conversation, DataSet, data_set
 from gce.app.options import NAMES, PATH, RUN, SHARE_BELOW_1, Choice
 from gce.app.terminal import put, put_json
 from gce.app.wiring.files import check_output, whole_folder, write_output
-from gce.app.wiring.formats import atif_of_trace
+from gce.app.wiring.formats import atif_of_trace, inspect_log_of_traces
 from gce.app.wiring.runs import UNVERIFIED, add_no_verify, folder_of, open_run, verifies
+from gce.domain.problems import ProblemId
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -29,6 +32,7 @@ formats:
   jsonl    a file for mlx_lm.lora --data FOLDER and datasets.load_dataset("json", data_files=...)
   hf       a folder with a dataset card for datasets.load_dataset(DIR), and for the hub
   atif     a file of trajectories in ATIF v1.7, tokens and log-probabilities included, which gce.read_atif reads
+  inspect  a log of inspect_ai for `inspect view`, as JSON, which gce.read_inspect_log reads
 """
 EXAMPLES = """\
 examples:
@@ -48,7 +52,8 @@ LINES: Mapping[str, Callable[[Conversation], Any]] = {
     "atif": _trajectory,
 }
 """By format, what a line holds of a conversation."""
-FORMATS = Choice(tuple(LINES))
+INSPECT = "inspect"
+FORMATS = Choice((*LINES, INSPECT))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
         out = arguments.out or folder_of(arguments.run) / "export" / "hf"
         paths = _write_folder(out, found)
     else:
-        out = arguments.out or folder_of(arguments.run) / "export" / arguments.to / "train.jsonl"
-        paths = _write_files(out, found, LINES[arguments.to])
+        name = "train.json" if arguments.to == INSPECT else "train.jsonl"
+        out = arguments.out or folder_of(arguments.run) / "export" / arguments.to / name
+        paths = _write_files(out, found, arguments.to)
     if arguments.json:
         counts = {split: len(each) for split, each in found.splits.items()}
         said = {"path": str(out), "format": arguments.to, "traces": counts, "tiers": found.tiers}
@@ -99,16 +105,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_files(out: Path, found: DataSet, plain: Callable[[Conversation], Any]) -> dict[str, Path]:
-    paths = {"train": out, "valid": out.with_name("valid.jsonl")}
+def _write_files(out: Path, found: DataSet, form: str) -> dict[str, Path]:
+    end = ".json" if form == INSPECT else ".jsonl"
+    paths = {"train": out, "valid": out.with_name(f"valid{end}")}
     paths = {split: paths[split] for split in found.splits}
     if len(set(paths.values())) < len(paths):
-        raise BadInput(f"{out} is where --valid writes: give another --out, such as {out.with_name('train.jsonl')}")
+        raise BadInput(f"{out} is where --valid writes: give another --out, such as {out.with_name(f'train{end}')}")
     for path in paths.values():
         check_output(path)
     for split in reversed(list(found.splits)):
-        write_output(paths[split], found.content(split, plain))
+        write_output(paths[split], _log(found, split) if form == INSPECT else found.content(split, LINES[form]))
     return paths
+
+
+def _log(found: DataSet, split: str) -> bytes:
+    traces = [conversation.trace for conversation in found.splits[split]]
+    task = ProblemId.parse(traces[0].problem).task
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps(inspect_log_of_traces(traces, task=task, created=created)).encode()
 
 
 def _write_folder(out: Path, found: DataSet) -> dict[str, Path]:
@@ -126,5 +140,7 @@ def _how_to_load(form: str, out: Path) -> str:
         return f"datasets.load_dataset({str(out)!r})"
     if form == "atif":
         return f"gce.read_atif({str(out)!r})"
+    if form == INSPECT:
+        return f"gce.read_inspect_log({str(out)!r})"
     lora = f", or mlx_lm.lora --data {out.parent}" if out.name == "train.jsonl" else ""
     return f"datasets.load_dataset('json', data_files={str(out)!r}){lora}"

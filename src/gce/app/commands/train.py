@@ -43,8 +43,8 @@ examples:
   gce train --dry-run                           the work and time that the run would take
   gce train --print-config > run.toml           write all settings to a file for --config run.toml
   gce train --iterations 2 --test 20 --dev 0    a quick trial, about a minute
-  gce train --preset paper --seed 42            the reference's problems
-  gce train --recipe isopro                     the reference's settings
+  gce train --preset paper --seed 42            the problems of ISOPro 0.3
+  gce train --recipe isopro                     the settings of ISOPro 0.3
   gce train --model ./my-model --run-dir out    any model that mlx-lm loads
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
   gce train --task sums:sums --iterations 1 --problems 8 --rollouts 4 --warm-up 20 --minutes 2

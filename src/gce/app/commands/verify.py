@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from attrs import define, field
-
 from gce.app.evaluation.scoring import judge
-from gce.app.evaluation.verifying import response_of, written_problem
-from gce.app.options import NAME, PROBLEMS
+from gce.app.evaluation.verifying import KnownProblems, response_of, written_problem
+from gce.app.options import NAME
 from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.files import parse_json, read_input, read_standard_input, standard_input_lines
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_task
 from gce.domain.answers import Answer
-from gce.domain.problems import Problem, ProblemId
 from gce.domain.serialization import to_plain
-from gce.domain.tasks import NoProblem, ProblemSource, Task
+from gce.domain.tasks import NoProblem, Task
 from gce.errors import BadInput, one_line
 from gce.ports.evaluator import Evaluator
 
@@ -47,8 +44,6 @@ examples:
 """
 MOST_BYTES = 64 * 2**20
 MOST_OF_A_LINE = 16 * 2**20
-MOST_FAMILIES = 64
-"""Tiers, with their seeds, whose problems are remembered."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +95,7 @@ def _status(judged: Answer) -> int:
 
 def _stream(task: Task, evaluator: Evaluator, *, steps: bool) -> int:
     """Judge one line after another; nothing is kept but the worst status so far."""
-    drawn, worst = _Drawn(task, ProblemSource(task)), 0
+    drawn, worst = KnownProblems(task), 0
     for number, line in enumerate(standard_input_lines(MOST_OF_A_LINE), start=1):
         found: dict[str, Any] = {"line": number}
         try:
@@ -120,26 +115,6 @@ def _stream(task: Task, evaluator: Evaluator, *, steps: bool) -> int:
         put_json(found)
         worst = max(worst, _status(judged), key=(0, 1, 3, 2).index)
     return worst
-
-
-@define
-class _Drawn:
-    """Problems by their keys, in bounded memory: a source remembers what it has drawn."""
-
-    task: Task
-    source: ProblemSource
-    families: set[tuple[object, ...]] = field(factory=set)
-
-    def problem(self, key: str) -> Problem:
-        """The problem of this key; ValueError or BadInput where there is none."""
-        problem = ProblemId.parse(key)
-        if problem.index >= PROBLEMS.high:
-            raise BadInput(f"expected the key of one of the first {PROBLEMS.high:,} problems of a tier, got {key:.200}")
-        family = (problem.preset, problem.split, problem.tier, problem.seed)
-        if family not in self.families and len(self.families) >= MOST_FAMILIES:
-            self.source, self.families = ProblemSource(self.task), set()
-        self.families.add(family)
-        return self.source.redraw(key)
 
 
 def _pair(line: bytes | None) -> dict[str, Any]:

@@ -7,12 +7,13 @@ model.
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.app.evaluation import baselines
 from gce.app.evaluation.checking import check, hold_to
@@ -20,6 +21,7 @@ from gce.app.evaluation.scoring import MIN_COVERAGE, check_answers, check_covera
 from gce.app.evaluation.shown_problem import plain_problem
 from gce.app.options import FITTED, NAME, PROBLEMS_PRINTED, RESPONSES
 from gce.app.shown import Part, html_of, lines_of
+from gce.app.terminal import put_json
 from gce.app.training.records import versions
 from gce.app.wiring.again import in_another_process, source_digests
 from gce.app.wiring.evaluators import find_evaluator
@@ -35,8 +37,10 @@ from gce.domain.outcomes import rate
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Listed, ProblemSource, Task
-from gce.errors import BadInput, one_line
+from gce.domain.text import counted
+from gce.errors import GceError, one_line
 from gce.ports.evaluator import Evaluator
+from gce.testing.verifiers.check import TaskReport
 from gce.testing.verifiers.responses import CONSTANTS, HOSTILE
 
 __all__ = ["Certificate", "Line", "certify"]
@@ -117,6 +121,9 @@ def certify(
     responses: int = 2_000,
     audited: int = 500,
     runner: str = AUTO,
+    report: TaskReport | None = None,
+    hash_seeds: Sequence[int] | None = None,
+    lenient: bool = False,
     say: Say = lambda _said: None,
 ) -> Certificate:
     """Check a task's splits, verifier, baselines and problems.
@@ -128,6 +135,10 @@ def certify(
         responses: generated responses with which the verifier is attacked.
         audited: test problems, and training problems, of each tier for prompt-blind baselines.
         runner: where programs are run that answers consist of.
+        report: what `gce check` found of this task and preset, where it was asked already; None asks it.
+        hash_seeds: of the other processes in which problems and verdicts are made again; None takes `HASH_SEEDS`.
+        lenient: whether a check that cannot be made, as where too many answers could not be judged, does not apply and
+            says why, instead of ending all.
         say: told of each check before it begins.
 
     Raises:
@@ -140,8 +151,10 @@ def certify(
     chosen = find_preset(found, preset or "")
     say("drawing problems")
     evaluator, drawn = find_evaluator(found, runner), _drawn(found, chosen, n)
-    work = _Work(task, found, chosen, responses, audited, runner, evaluator, drawn, say)
-    lines = tuple(line for check in CHECKS for line in check(work))
+    work = _Work(
+        task, found, chosen, responses, audited, runner, evaluator, drawn, report, hash_seeds or HASH_SEEDS, say
+    )
+    lines = tuple(line for check in CHECKS for line in (_leniently(check, work) if lenient else check(work)))
     digests = source_digests(task)
     if listed := problems_digest(task, found):
         digests["the list of problems"] = listed
@@ -162,6 +175,8 @@ class _Work:
     runner: str
     evaluator: Evaluator
     drawn: Mapping[Split, tuple[Problem, ...]]
+    report: TaskReport | None
+    hash_seeds: Sequence[int]
     say: Say
 
     @property
@@ -181,6 +196,14 @@ def _drawn(task: Task, preset: str, n: int) -> dict[Split, tuple[Problem, ...]]:
         tiers = trained if split == "train" else [tier.name for tier in task.tiers(preset)]
         found[split] = tuple(problem for tier in tiers for problem in source.first(preset, tier, split, n))
     return found
+
+
+def _leniently(check: Callable[[_Work], Iterator[Line]], work: _Work) -> Iterator[Line]:
+    """Its lines until it cannot go on, and then one that says why."""
+    try:
+        yield from check(work)
+    except GceError as error:
+        yield Line(check.__name__.strip("_"), 0, "not applicable", one_line(error), "-")
 
 
 def _splits(work: _Work) -> Iterator[Line]:
@@ -243,7 +266,7 @@ def _oracle(work: _Work) -> Iterator[Line]:
 def _attacked(work: _Work) -> Iterator[Line]:
     """What `gce check` finds."""
     work.say("attacking the verifier")
-    report = check(
+    report = work.report or check(
         work.task, preset=work.preset, responses=work.responses, runner=work.runner, problems=JUDGED, progress=False
     )
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
@@ -258,39 +281,86 @@ def _attacked(work: _Work) -> Iterator[Line]:
     )
 
 
-def _deterministic(work: _Work) -> Iterator[Line]:
-    """The same verdicts in other processes, under other hash seeds."""
-    work.say("judging in other processes")
+def _elsewhere(work: _Work) -> Iterator[Line]:
+    """The same verdicts, and the same problems from their keys, in other processes and under other hash seeds."""
+    work.say("drawing and judging in other processes")
+    varies = work.task.audit.varies or not work.evaluator.deterministic
+    answers = [] if varies else list(_answers(work))
+    given = {"keys": [each.key for each in work.every], "answers": [(problem.key, text) for problem, text in answers]}
+    runs = [_in_process(work, seed, given) for seed in work.hash_seeds]
+    others = counted(len(runs), "other process", "es")
+    seeds = f"{others} with PYTHONHASHSEED {', '.join(map(str, work.hash_seeds))}"
+    yield _replayed(work, [each["problems"] for each in runs], seeds)
+    here = json.loads(json.dumps(_judged(work.task, work.evaluator, answers)))
+    yield _deterministic(answers, [here, *(each["judged"] for each in runs)], f"this one and {seeds}")
+
+
+def _judged(task: Task, evaluator: Evaluator, answers: Sequence[tuple[Problem, str]]) -> list[dict[str, Any]]:
+    """What is said of each answer, without measures."""
+    completions = (
+        (problem, Completion(str(place), text, "stop", policy="certify"))
+        for place, (problem, text) in enumerate(answers)
+    )
+    return [
+        {
+            "outcome": each.outcome,
+            "right": each.right,
+            "verdicts": to_plain([evolve(verdict, measures={}) for verdict in each.verdicts]),
+        }
+        for each in judge_each(task, evaluator, completions)
+    ]
+
+
+def _in_process(work: _Work, hash_seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `_main` prints in a process with this hash seed."""
+    words, sent = (__name__, work.name, work.runner), json.dumps(given).encode("ascii")
+    output = in_another_process(words, hash_seed=hash_seed, seconds=SECONDS, given=sent)
+    found: dict[str, Any] = json.loads(output.strip().rpartition(b"\n")[2])
+    return found
+
+
+def _deterministic(answers: Sequence[tuple[Problem, str]], runs: Sequence[Sequence[Any]], seeds: str) -> Line:
+    """`runs`: what each process says of each answer."""
     check = "verifier deterministic over processes and hash seeds"
-    if work.task.audit.varies or not work.evaluator.deterministic:
-        yield Line(check, 0, "not applicable", "the task says that its verdicts vary, as those of times do", "-")
-        return
-    answers = list(_answers(work))
-    sent = "".join(f"{json.dumps({'problem': problem.key, 'answer': text})}\n" for problem, text in answers)
-    words = ("verify", "-", "--task", work.name, "--runner", work.runner)
-    runs = [_verdicts(_gce(words, seed, sent.encode()), len(answers)) for seed in HASH_SEEDS]
-    failed = sum(each.get("outcome") == "failed" for run in runs for each in run)
+    if not answers:
+        return Line(check, 0, "not applicable", "the task says that its verdicts vary, as those of times do", "-")
+    failed = sum(each["outcome"] == "failed" for run in runs for each in run)
     check_coverage("verdicts in other processes", failed, len(answers) * len(runs), MIN_COVERAGE)
     different = [
         f"{problem.key} with {text[:30]!r}"
         for (problem, text), *found in zip(answers, *runs, strict=True)
-        if not any(each.get("outcome") == "failed" for each in found) and any(each != found[0] for each in found[1:])
+        if not any(each["outcome"] == "failed" for each in found) and any(each != found[0] for each in found[1:])
     ]
-    right = sum(each.get("right") is True for each in runs[0])
-    yield Line(
+    right = sum(each["right"] for each in runs[0])
+    return Line(
         check,
         len(answers),
         "fail" if different else "pass",
-        f"{len(different)} of {len(answers):,} verdicts differ between {len(runs)} processes with PYTHONHASHSEED "
-        f"{', '.join(map(str, HASH_SEEDS))}{_named(different)}; {right:,} of the answers are right",
+        f"{len(different)} of {len(answers):,} verdicts differ between {seeds}{_named(different)}; "
+        f"{right:,} of the answers are right",
         "the same machine and the same versions; measures, which may hold times, are not compared",
     )
 
 
-def _gce(words: Sequence[str], hash_seed: int, given: bytes = b"") -> bytes:
-    """What `gce WORDS` prints in a process with this hash seed, whatever it found."""
-    words = ("gce.app.cli", *words, "--quiet")
-    return in_another_process(words, hash_seed=hash_seed, seconds=SECONDS, given=given, statuses=(0, 1, 2, 3))
+def _replayed(work: _Work, runs: Sequence[Sequence[Any]], seeds: str) -> Line:
+    """Problems drawn again from their keys, here and in other processes."""
+    expected = {problem.key: _as_json(problem) for problem in work.every}
+    again = ProblemSource(work.task)
+    drawn = {each.key: again.redraw(each.key) for each in work.every if each.id.index < JUDGED}
+    different = {key for key, problem in drawn.items() if _as_json(problem) != expected[key]}
+    for found in runs:
+        different |= {key for key, problem in zip(expected, found, strict=True) if problem != expected[key]}
+    return Line(
+        "problems replayed from their keys",
+        len(expected),
+        "fail" if different else "pass",
+        f"{len(different)} of {len(expected):,} problems differ in {seeds}{_named(sorted(different))}",
+        "the same machine and the same versions",
+    )
+
+
+def _as_json(problem: Problem) -> Any:
+    return json.loads(json.dumps(plain_problem(problem)))
 
 
 def _answers(work: _Work) -> Iterator[tuple[Problem, str]]:
@@ -304,16 +374,6 @@ def _answers(work: _Work) -> Iterator[tuple[Problem, str]]:
             own = [text for each in (problem, neighbour) if (text := work.oracle(each)) is not None]
             for text in (*own, _prompt(problem), *map(work.task.audit.write, CONSTANTS), *HOSTILE):
                 yield problem, text
-
-
-def _verdicts(output: bytes, expected: int) -> list[dict[str, Any]]:
-    """What `gce verify -` printed, without measures."""
-    found = [json.loads(line) for line in output.splitlines()]
-    if len(found) != expected:
-        raise BadInput(f"gce verify in another process judged {len(found)} of {expected} answers")
-    return [
-        {**each, "verdicts": [{**verdict, "measures": {}} for verdict in each.get("verdicts", ())]} for each in found
-    ]
 
 
 def _blind(work: _Work) -> Iterator[Line]:
@@ -341,38 +401,7 @@ def _blind(work: _Work) -> Iterator[Line]:
     )
 
 
-def _replayed(work: _Work) -> Iterator[Line]:
-    """Problems drawn again from their keys, here and in other processes."""
-    work.say("drawing problems again in other processes")
-    expected = {problem.key: json.loads(json.dumps(plain_problem(problem))) for problem in work.every}
-    different = set()
-    for problem in work.every:
-        again = ProblemSource(work.task).redraw(problem.key) if problem.id.index < JUDGED else problem
-        if json.loads(json.dumps(plain_problem(again))) != expected[problem.key]:
-            different.add(problem.key)
-    for seed in HASH_SEEDS:
-        for split, problems in work.drawn.items():
-            tiers = ",".join(dict.fromkeys(problem.tier for problem in problems))
-            if not tiers:
-                continue
-            asked = ("--tiers", tiers, "--n", str(1 + max(problem.id.index for problem in problems)))
-            words = ("generate", "--json", "--task", work.name, "--preset", work.preset, "--split", split, *asked)
-            lines = _gce(words, seed).splitlines()
-            found = {each["key"]: each for each in map(json.loads, lines)}
-            different |= {problem.key for problem in problems if found.get(problem.key) != expected[problem.key]}
-    yield Line(
-        "problems replayed from their keys",
-        len(expected),
-        "fail" if different else "pass",
-        f"{len(different)} of {len(expected):,} problems differ in {len(HASH_SEEDS)} other processes with "
-        f"PYTHONHASHSEED {', '.join(map(str, HASH_SEEDS))}{_named(sorted(different))}",
-        "the same machine and the same versions",
-    )
-
-
-CHECKS: Sequence[Callable[[_Work], Iterator[Line]]] = (
-    *(_splits, _oracle, _attacked, _deterministic, _blind, _replayed),
-)
+CHECKS: Sequence[Callable[[_Work], Iterator[Line]]] = (*(_splits, _oracle, _attacked, _blind, _elsewhere),)
 
 
 def _texts(problems: Sequence[Problem]) -> dict[str, str]:
@@ -386,3 +415,16 @@ def _prompt(problem: Problem) -> str:
 def _named(examples: Sequence[str]) -> str:
     more = f" and {len(examples) - NAMED:,} more" if len(examples) > NAMED else ""
     return f" ({', '.join(examples[:NAMED])}{more})" if examples else ""
+
+
+def _main() -> None:
+    """Read keys and answers from standard input, draw the problems again, judge the answers, and print both."""
+    given, task = json.load(sys.stdin), find_task(sys.argv[1])
+    source, evaluator = ProblemSource(task), find_evaluator(task, sys.argv[2])
+    problems = {key: source.redraw(key) for key in given["keys"]}
+    judged = _judged(task, evaluator, [(problems[key], text) for key, text in given["answers"]])
+    put_json({"problems": [plain_problem(each) for each in problems.values()], "judged": judged})
+
+
+if __name__ == "__main__":
+    _main()

@@ -16,7 +16,7 @@ from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.task import nothing_to_run
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
-from gce.testing.verifiers.check import Accepts, TaskReport, check_task
+from gce.testing.verifiers.check import Accepts, Stage, TaskReport, check_task
 
 __all__ = ["check", "hold_to", "the_task"]
 
@@ -34,6 +34,7 @@ def check(
     runner: str = AUTO,
     progress: bool = True,
     watcher: Watcher | None = None,
+    stage: Stage | None = None,
 ) -> TaskReport:
     """Attack a task's verifier, which is also its reward: `report.ok` says whether nothing was found.
 
@@ -51,6 +52,7 @@ def check(
         runner: where answers that are programs are run.
         progress: as in `gce.train`.
         watcher: receives progress instead of the screen.
+        stage: receives the name and the number of steps of each check instead, as `check_task` tells them.
 
     Raises:
         BadInput: a name or a value that cannot be used.
@@ -69,7 +71,7 @@ def check(
         unique=unique,
         elsewhere=by_name(task) if isinstance(task, str) and _is_judged_alone(found) else None,
         seconds=seconds,
-        stage=(watcher or watch_of(progress)(0)).stage,
+        stage=stage or (watcher or watch_of(progress)(0)).stage,
     )
 
 

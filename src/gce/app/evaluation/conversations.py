@@ -75,6 +75,12 @@ def check_needs(
         elif need == "environment":
             if environments is None:
                 raise BadInput(f"strategy {strategy.name} needs an environment, got none")
+        elif need == "episodes":
+            if task.teaching.episodes is None:
+                raise BadInput(
+                    f"the problems of task {task.name} are not played turn by turn: leave out the strategy "
+                    f"{strategy.name}"
+                )
         elif (role or MODEL) not in models:
             hint = "give two models with {models}" if role == ANOTHER else ""
             raise BadInput(f"strategy {strategy.name} needs a model for the role {role!r}, got none", hint=hint)
@@ -156,6 +162,8 @@ def hold(
 ) -> dict[str, Conversation]:
     """Conversations by name, in the order in which they ended; `models` by role, the one under test as `MODEL`."""
     judged = partial(judge, task, evaluator)
+    if environments is None and task.teaching.episodes is not None:
+        environments = task.teaching.episodes.open
     found: dict[str, Conversation] = {}
     waiting = [_Open(name, opening, judged, environments) for name, opening in openings.items()]
     driver = _Driver(task, evaluator, settings, found, on_end)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from attrs import define, field
+
 from gce.app.evaluation.scoring import judge
+from gce.app.options import PROBLEMS
 from gce.app.terminal import as_called
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.tasks import find_task
@@ -15,11 +18,37 @@ from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain
-from gce.domain.tasks import Task
+from gce.domain.tasks import ProblemSource, Task
 from gce.errors import BadInput, one_line
 from gce.ports.evaluator import Evaluator
 
-__all__ = ["response_of", "verify", "written_problem"]
+__all__ = ["KnownProblems", "response_of", "verify", "written_problem"]
+
+MOST_FAMILIES = 64
+"""Tiers, with their seeds, whose problems are remembered."""
+
+
+@define
+class KnownProblems:
+    """Problems by their keys, in bounded memory: a source remembers what it has drawn."""
+
+    task: Task
+    _source: ProblemSource = field(init=False)
+    _families: set[tuple[object, ...]] = field(init=False, factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self._source = ProblemSource(self.task)
+
+    def problem(self, key: str) -> Problem:
+        """The problem of this key; ValueError or BadInput where there is none."""
+        problem = ProblemId.parse(key)
+        if problem.index >= PROBLEMS.high:
+            raise BadInput(f"expected the key of one of the first {PROBLEMS.high:,} problems of a tier, got {key:.200}")
+        family = (problem.preset, problem.split, problem.tier, problem.seed)
+        if family not in self._families and len(self._families) >= MOST_FAMILIES:
+            self._source, self._families = ProblemSource(self.task), set()
+        self._families.add(family)
+        return self._source.redraw(key)
 
 
 def verify(task: str, problem: str | Mapping[str, Any], response: str) -> Answer:

@@ -41,7 +41,8 @@ class Compares(Protocol):
         human: Path | None = None,
         seed: int,
         rule: Rule = decide,
-        on_round: Callable[[Round], None] | None = None,
+        on_round: Callable[[int], None] = ...,
+        on_retry: Callable[[str], None] = ...,
     ) -> Comparison:
         """Return the comparison of a candidate with the base; BadInput if the task itself does not run."""
         ...
@@ -66,12 +67,12 @@ def admit(
     measuring: Compares,
     *,
     seed: int,
-    on_round: Callable[[str, Round], None] | None = None,
+    on_round: Callable[[str, int], None] = lambda *_: None,
     count: Counts | None = None,
 ) -> Admission:
     """Measure the human's form and an empty patch against the base, and apply the rule of admission.
 
-    `on_round` is told "human" or "nothing" with each round; `count` counts instructions of both.
+    `on_round` is told "human" or "nothing" with the number of rounds; `count` counts instructions of both.
 
     Raises:
         BadInput: a source was not fetched, or workload, tests or base do not run.
@@ -82,9 +83,16 @@ def admit(
         write_tree(task.human, human)
         found = {}
         for name, tree, rule in (("human", human, _human_rule), ("nothing", base, decide_same)):
-            told = None if on_round is None else partial(on_round, name)
             drawn = key(seed, task.name, name)
-            found[name] = measuring.compare(task, base, tree, seed=drawn, rule=rule, on_round=told)
+            found[name] = measuring.compare(
+                task,
+                base,
+                tree,
+                seed=drawn,
+                rule=rule,
+                on_round=partial(on_round, name),
+                on_retry=lambda reason: note(f"{task.name}: {reason}; measured again"),
+            )
         if count is not None:
             found["human"] = with_instructions(found["human"], task, base, human, count=count, seed=seed)
     return admission(found["human"], found["nothing"])
@@ -109,7 +117,7 @@ def with_instructions(
     seed: int,
 ) -> Comparison:
     """Return a comparison with counts of instructions, where the candidate is correct and all could be counted."""
-    if comparison.verdict == "incorrect":
+    if comparison.failed or comparison.verdict == "incorrect":
         return comparison
     drawn = key(seed, task.name, "instructions")
     counts = [None if tree is None else count(task, tree, drawn) for tree in (base, candidate, human)]

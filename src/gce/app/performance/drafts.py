@@ -16,7 +16,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.app.terminal import note
-from gce.app.wiring.agents import open_history, read_tree, write_files
+from gce.app.wiring.agents import History, open_history, read_tree, write_files
 from gce.app.wiring.files import whole_folder
 from gce.app.wiring.performance import cache_of_wheels, find_wheel, unpack_wheels
 from gce.domain.performance.collecting import (
@@ -31,7 +31,7 @@ from gce.domain.performance.collecting import (
     notes_on,
     targets_of,
 )
-from gce.domain.performance.patches import Change, Tree, difference
+from gce.domain.performance.patches import Tree, difference
 from gce.domain.performance.task import Pin, Record, Source
 from gce.domain.serialization import to_plain
 from gce.domain.text import counted
@@ -41,6 +41,8 @@ __all__ = ["Draft", "collect_commits", "collect_releases", "task_name", "write_d
 
 MOST_COMMITS = 20_000
 """Commits whose messages are read."""
+MOST_SECONDS, MOST_DRAFTED = 600, 2**30
+"""Time in which further commits of a repository are looked at, and bytes of sources in its drafts."""
 _MOST_MESSAGE = 10_000
 _RELEASE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._+!-]*[A-Za-z0-9])?")
 _NOTHING_KNOWN = Record()
@@ -90,33 +92,46 @@ def collect_commits(repository: Path, out: Path, *, match: str | None, most: int
         most: drafts.
 
     Raises:
-        BadInput: no repository, no regular expression, or no candidate.
+        BadInput: no repository, no regular expression, or no candidate within `MOST_SECONDS` and `MOST_DRAFTED`.
     """
     try:
         words = SPEED if match is None else re.compile(match)
     except (re.error, RecursionError, OverflowError) as error:
         raise BadInput(f"expected a regular expression, got {match!r:.60}: {error}", hint="change {match}") from error
-    with whole_folder(out, durable=False) as folder, open_history(repository) as history:
+    with whole_folder(out, durable=False) as folder, open_history(repository, MOST_SECONDS) as history:
         commits = history.commits(MOST_COMMITS)
-        matching = [each for each in commits if words.search(each.message[:_MOST_MESSAGE])]
         names: list[str] = []
-        for commit in matching:
-            if len(names) == most:
+        unread: list[str] = []
+        size = matching = 0
+        for commit in commits:
+            if len(names) == most or history.is_over:
                 break
-            changes = history.changes(commit)
-            targets = targets_of(changes) if measurable(changes) else ()
-            if not targets:
+            if not words.search(commit.message[:_MOST_MESSAGE]):
                 continue
+            matching += 1
             name = f"{task_name(repository.resolve().name)}-{commit.hash[:12]}"
-            root = import_root(targets[0].path, history.files(commit.parent).keys())
-            trees = {"base": history.tree(commit.parent, root), "human": history.tree(commit.hash, root)}
-            write_draft(_of_commit(name, commit, changes, targets, root, trees), folder / name)
+            try:
+                draft = _of_commit(name, commit, history)
+            except BadInput as error:
+                unread.append(str(error))
+                continue
+            if draft is None:
+                continue
+            size += sum(len(content) for tree in draft.trees.values() for content in tree.values())
+            if size > MOST_DRAFTED:
+                note(f"stopped at {MOST_DRAFTED // 2**20:,} MiB of drafts, before {name}")
+                break
+            write_draft(draft, folder / name)
             note(f"{name}: {one_line(commit.message)[:80]}")
             names.append(name)
+        if history.is_over:
+            note(f"stopped after {MOST_SECONDS} s, with {matching:,} of {counted(len(commits), 'commit')} that match")
+        if unread:
+            note(f"{counted(len(unread), 'commit')} left out, the last because {unread[-1]}")
         if not names:
             raise BadInput(
-                f"{repository} has no candidate: {counted(len(commits), 'commit')} read, {len(matching):,} with a "
-                "matching message",
+                f"{repository} has no candidate: {counted(len(commits), 'commit')} read, {matching:,} with a "
+                f"matching message, {len(unread):,} left out",
                 hint="give another {match}",
             )
     return names
@@ -156,22 +171,23 @@ def collect_releases(releases: str, out: Path) -> list[str]:
     return names
 
 
-def _of_commit(
-    name: str,
-    commit: Commit,
-    changes: Sequence[Change],
-    targets: Sequence[Target],
-    root: str,
-    trees: Mapping[str, Tree],
-) -> Draft:
+def _of_commit(name: str, commit: Commit, history: History) -> Draft | None:
+    """Return the draft of a commit; None if it is no candidate."""
+    changed = history.changed(commit)
+    if not measurable(changed):
+        return None
+    sources = {path: hashes for path, hashes in changed.items() if is_source(path)}
+    targets = targets_of(history.changes(sources))
+    if not targets:
+        return None
+    root = import_root(targets[0].path, history.files(commit.parent).keys())
     within = [evolve(each, path=each.path.removeprefix(root)) for each in targets if each.path.startswith(root)]
-    changed = [each.path.removeprefix(root) for each in changes if is_source(each.path) and each.path.startswith(root)]
     return Draft(
         name=name,
-        trees=trees,
+        trees={"base": history.tree(commit.parent, root), "human": history.tree(commit.hash, root)},
         workload=draft_workload(within),
         tests=draft_tests(within),
-        allowed=_allowed(changed),
+        allowed=_allowed([path.removeprefix(root) for path in sources if path.startswith(root)]),
         notes=notes_on(within),
         record=Record(
             created_at=commit.date,

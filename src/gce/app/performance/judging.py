@@ -10,29 +10,29 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from gce.app.loaded_model import LoadedModel, load_model
+from gce.app.evaluation.scoring import sampled
 from gce.app.performance.plans import Item, model_name, open_plan
-from gce.app.performance.stages import prepared_subject, rows_of
+from gce.app.performance.stages import prepared_subject, rows_of, stored
+from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import note
+from gce.app.wiring.access import Access
 from gce.app.wiring.agents import RunFolder, without_keys
-from gce.domain.completions import Completion
+from gce.app.wiring.models import backend_of, find_model
+from gce.app.wiring.tasks import find_task
+from gce.domain.completions import Completion, SampleRequest
 from gce.domain.performance.judging import Judged, judge_prompt, read_judgement
 from gce.domain.performance.patches import diff_text, patch_of_record
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.problems import Message
-from gce.domain.serialization import from_plain, to_plain
+from gce.domain.serialization import to_plain
 from gce.domain.text import counted
-from gce.errors import DamagedStore, LowCoverage, one_line
+from gce.errors import BadInput, DamagedStore, LowCoverage, one_line
+from gce.ports.model import Sampler
 
 __all__ = ["judge", "judgements"]
 
-_TOGETHER = 8
-"""Patches that a model is asked about at a time."""
-_Question = tuple[Item, Message, str]
-"""An attempt, what is asked about it, and the digest of that."""
 
-
-def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
+def judge(run: Path, model: str, *, max_tokens: int, access: Access) -> tuple[int, int]:
     """Ask a model about all measured patches that it has not judged yet; empty ones are not judged.
 
     Returns how many were judged, and how many of the replies cannot be read.
@@ -41,29 +41,35 @@ def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
         run: folder of the run.
         model: as behind `--model`; replies greedily.
         max_tokens: of one reply, what a model thinks before it included.
+        access: how models are reached, and the ledger that holds them to their limits.
 
     Raises:
         BadInput: no run, or no such model.
         LowCoverage: the model failed to reply to some; the same command asks again.
+        Unfinished: a limit is reached; replies that came before are kept, and the same command asks for the rest.
     """
     name = model_name(model, "judge")
     folder, _ = open_plan(run)
     with folder.locked():
-        asked = ((item, prompt, _digest(model, prompt)) for item, prompt in _prompts(folder))
-        missing = [each for each in asked if not _is_known(folder, name, each[0], each[2])]
+        missing = {
+            item.key: prompt
+            for item, prompt in _prompts(folder)
+            if not _is_known(folder, name, item, _digest(model, prompt))
+        }
         if not missing:
             return 0, 0
         note(f"{name} reads {counted(len(missing), 'patch', 'es')}")
-        loaded, failures, unread = load_model(model), [], 0
-        for (item, _, digest), completion in _answered(loaded, missing, max_tokens):
+        failures, unread = [], 0
+        requests = [SampleRequest(each, (prompt,), 0, 0.0, max_tokens) for each, prompt in missing.items()]
+        for completion in _replies(model, requests, access):
             if completion.finish_reason in ("context", "error"):
-                failures.append(f"{item.key}: {completion.error or 'it gave no reply'}")
+                failures.append(f"{completion.key}: {completion.error or 'it gave no reply'}")
                 continue
             found = read_judgement(completion.text)
             unread += found is None
-            record = Judged(digest, without_keys(completion.text), found)
-            folder.keep_judged(name, item.key, to_plain(record))
-            folder.note("judged", item=item.key, judge=name, readable=found is not None)
+            record = Judged(_digest(model, missing[completion.key]), without_keys(completion.text), found)
+            folder.keep(f"judged/{name}", completion.key, to_plain(record))
+            folder.note("judged", item=completion.key, judge=name, readable=found is not None)
         if failures:
             raise LowCoverage(
                 f"{name} did not reply to {len(failures)} of {counted(len(missing), 'patch', 'es')}, the first because "
@@ -84,20 +90,31 @@ def judgements(run: Path) -> Mapping[str, Mapping[str, Judged]]:
     return found
 
 
-def _answered(
-    model: LoadedModel, asked: Sequence[_Question], max_tokens: int
-) -> Iterator[tuple[_Question, Completion]]:
-    """Yield each question with the reply, a few at a time, so that those before an interruption are kept."""
-    for place in range(0, len(asked), _TOGETHER):
-        some = asked[place : place + _TOGETHER]
-        replies = model.answer([[prompt] for _, prompt, _ in some], max_tokens=max_tokens, progress=False)
-        yield from zip(some, replies, strict=True)
+def _replies(model: str, requests: Sequence[SampleRequest], access: Access) -> Iterator[Completion]:
+    """Yield replies as they come. A model that does not account for itself is held to the limits after each reply."""
+    settings = TrainSettings(
+        model=ModelSettings(name=model), rollouts=RolloutSettings(max_tokens=requests[0].max_tokens)
+    )
+    loaded = find_model(settings, find_task(settings.task), access)
+    if not isinstance(loaded, Sampler):
+        raise BadInput(f"model {model} cannot be asked: it does not sample")
+    metered = backend_of(model).metered
+    if not metered:
+        access.ledger.check()
+    for number, completion in enumerate(sampled(loaded, requests), 1):
+        yield completion
+        if not metered:
+            access.count(completion.prompt_tokens, completion.tokens)
+            if number < len(requests):
+                access.ledger.check()
 
 
 def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
     """Yield each measured attempt whose patch is not empty, with what is asked about it."""
     subject_of = cache(partial(prepared_subject, folder.path))
     for row in rows_of(folder.path)[1]:
+        if row.comparison.failed:
+            continue
         subject = subject_of(row.item.task)
         try:
             patch = patch_of_record(folder.patch(row.item.key), subject.base)
@@ -115,11 +132,8 @@ def _is_known(folder: RunFolder, name: str, item: Item, digest: str) -> bool:
 
 
 def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
-    data = folder.judged(name, item.key)
-    try:
-        return None if data is None else from_plain(Judged, data)
-    except ValueError as error:
-        raise DamagedStore(f"judgement of {item.key} is not as it was written: {one_line(error)}") from error
+    data = folder.found(f"judged/{name}", item.key)
+    return None if data is None else stored(Judged, data, item)
 
 
 def _digest(model: str, prompt: Message) -> str:

@@ -6,12 +6,12 @@ workload. What is missing, a person has to write.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+from ast import FunctionDef
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
@@ -20,13 +20,15 @@ from gce.app.wiring.files import new_output, parse_json, read_input, whole_folde
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
 from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
+from gce.domain.performance.overlap import definitions, parsed
 from gce.domain.performance.patches import Tree, difference
-from gce.domain.performance.records import ForeignRecord, read_fields
+from gce.domain.performance.records import read_fields
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
 __all__ = ["export_records", "import_records"]
 
+ForeignRecord: TypeAlias = IsoRecord | GsoRecord
 FORMS: tuple[type[ForeignRecord], ...] = (IsoRecord, GsoRecord)
 """Forms of records that are read."""
 _MARK = re.compile(rb'\{"repo": ')
@@ -69,12 +71,13 @@ def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
 def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
     targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
     first = next(iter(record.scripts()), "")
+    defined = {each for each, node in definitions(parsed(first) or []) if isinstance(node, FunctionDef)}
     return Draft(
         name=name,
         trees=trees,
-        workload=first if {"setup", "run", "equal"} <= _defined(first) else draft_workload(targets),
+        workload=first if {"setup", "run", "equal"} <= defined else draft_workload(targets),
         tests=draft_tests(targets),
-        notes=record.remarks(),
+        notes=record.notes if isinstance(record, IsoRecord) else "",
         record=record.task_record(),
     )
 
@@ -95,7 +98,8 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
         kept = run / "tasks" / planned.name / IsoRecord.FILE
         imported = _read(parse_json(read_input(kept, MOST_RECORDS), str(kept)), str(kept)) if kept.is_file() else None
         record = imported if isinstance(imported, IsoRecord) else record_of_task(subject.task, subject.human_patch)
-        human = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
+        found = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
+        human = [each for each in found if not each.failed]
         lines.append(json.dumps(to_plain(measured_record(record, human))))
     with new_output(out, mark=_MARK, replace=force) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
@@ -120,10 +124,3 @@ def _read(data: Any, where: str) -> ForeignRecord:
         raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from error
-
-
-def _defined(source: str) -> set[str]:
-    try:
-        return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()

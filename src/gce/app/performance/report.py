@@ -38,15 +38,18 @@ def performance_report(run: Path) -> Report:
 
 
 def performance_sections(
-    plan: Plan, rows: Sequence[Row], judged: Mapping[str, Mapping[str, Judged]]
+    plan: Plan, every: Sequence[Row], judged: Mapping[str, Mapping[str, Judged]]
 ) -> tuple[Section, ...]:
     """Return the sections about the attempts that were measured so far, and what judges said of them, by judge."""
+    attempts, rows = _all(plan, every), [row for row in every if not row.comparison.failed]
     done = f"{len(rows)} of {counted(len(plan.items), 'attempt')} measured"
+    if len(rows) < len(every):
+        done += f", {len(every) - len(rows)} failed for reasons of the infrastructure and in no figure below"
     if not rows:
-        return (Section("Attempts", (f"{done}.",)),)
+        return (Section("Attempts", (f"{done}.",), attempts.tables if every else ()),)
     judges = [_judge(name, plan, rows, said) for name, said in judged.items()]
     shown = (_agents(plan, rows, done), _speed_ups(plan, rows), _quadrants(plan, rows), *judges)
-    return (*shown, _costs(plan, rows), _all(plan, rows))
+    return (*shown, _costs(plan, rows), attempts)
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
-from gce.app.performance.drafts import collect_commits, collect_releases
+from gce.app.evaluation.several_models import used_lines
+from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.performance.drafts import MOST_COMMITS, MOST_DRAFTED, MOST_SECONDS, collect_commits, collect_releases
 from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
@@ -16,7 +17,8 @@ from gce.app.performance.report import performance_report
 from gce.app.performance.stages import prepare, rows_of, run
 from gce.app.reports.report import MARKS
 from gce.app.shown import Part, lines_of
-from gce.app.terminal import put, put_json, put_result
+from gce.app.terminal import note, put, put_json, put_result
+from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.files import check_output
 from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
@@ -26,13 +28,15 @@ from gce.errors import BadInput
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 
 _TURNS = _DRAFTS = Count(1, 1_000)
-STAGE_HELP = """\
+STAGE_HELP = f"""\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    copy tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; continues where it stopped
   judge      a model (--model) compares the patches with the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
-  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
+  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks; it looks at
+             {MOST_COMMITS:,} commits at most, for {MOST_SECONDS // 60} minutes, and writes up to
+             {MOST_DRAFTED // 2**20:,} MiB of sources
   import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
@@ -75,7 +79,6 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-tokens", type=TOKENS, default=4096, help="tokens of one reply (default 4096)")
     group.add_argument("--temperature", type=TEMPERATURE, default=0.7, help="sampling temperature (default 0.7)")
     group.add_argument("--repeats", type=SAMPLES, default=1, help="attempts of each agent at each task (default 1)")
-    group.add_argument("--max-cost", type=DOLLARS, help="US dollars for all attempts together (default: no limit)")
     group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
     group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
     group.add_argument(
@@ -92,6 +95,12 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
     )
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
+    add_limits(
+        parser.add_argument_group(
+            "limits of judge",
+            "plan takes --max-cost alone, for all attempts together: no attempt is begun once it is reached",
+        )
+    )
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -131,7 +140,14 @@ def _run(arguments: argparse.Namespace) -> int:
 def _judge(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
-    found = {model: judge(_only(arguments), model, max_tokens=arguments.max_tokens) for model in arguments.model}
+    folder, access = _only(arguments), access_of(arguments)
+    try:
+        found = {
+            model: judge(folder, model, max_tokens=arguments.max_tokens, access=access) for model in arguments.model
+        }
+    finally:
+        for line in used_lines(access):
+            note(line)
     said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
     lines = [
         f"{model}: {counted(count, 'attempt')} judged now, {unread} unreadable"

@@ -9,7 +9,6 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from gce.app.performance.admitting import Compares, counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, open_plan
 from gce.app.terminal import note, put
-from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
+from gce.app.wiring.agents import KeptAccuracies, RunFolder, read_tree, why_no_sandbox, write_files
 from gce.app.wiring.files import read_input
 from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
@@ -29,7 +28,7 @@ from gce.domain.performance.agents import CONTROLS, Attempt
 from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
 from gce.domain.performance.iso_bench import IsoRecord
 from gce.domain.performance.overlap import Quadrant, quadrant
-from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record
+from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record, tree_digest
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.randomness import key
@@ -39,7 +38,7 @@ from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinish
 
 _Stored = TypeVar("_Stored")
 
-__all__ = ["MOST_RECORDS", "Row", "prepare", "prepared_subject", "rows_of", "run"]
+__all__ = ["MOST_RECORDS", "Row", "prepare", "prepared_subject", "rows_of", "run", "stored"]
 
 MOST_RECORDS = 2**28
 """Bytes of a file of records of another benchmark."""
@@ -74,7 +73,7 @@ def prepare(run: Path) -> int:
                 sources = {"base": task.base, "human": task.human}
                 for name, source in sources.items():
                     tree_writer(Path(planned.directory))(source, place / name)
-                digests = {name: _digest(read_tree(place / name)) for name in sources}
+                digests = {name: tree_digest(read_tree(place / name)) for name in sources}
                 kept = Path(planned.directory, IsoRecord.FILE)
                 if kept.is_file():
                     (place / kept.name).write_bytes(read_input(kept, MOST_RECORDS))
@@ -100,7 +99,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
     prepare(run)
     folder, plan = open_plan(run)
     with folder.locked():
-        missing = [item for item in plan.items if folder.measured(item.key) is None]
+        missing = [item for item in plan.items if not _is_measured(folder, item)]
         if not missing:
             return 0
         isolated = plan.runner != UNSAFE
@@ -110,7 +109,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
         if plan.commands and not isolated:
             put(f"warning: runner {UNSAFE}: agents run WITHOUT A SANDBOX, with your rights", error=True)
         tasks = [prepared_subject(run, task.name).task for task in plan.tasks]
-        work = _Work(folder, plan, measures or find_measuring(plan.runner, tasks), isolated)
+        work = _Work(folder, plan, measures or find_measuring(plan.runner, tasks, KeptAccuracies(folder)), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
             if work.is_over(item):
@@ -134,15 +133,21 @@ def rows_of(run: Path) -> tuple[Plan, list[Row]]:
     folder, plan = open_plan(run)
     rows = []
     for item in plan.items:
-        measured, attempt = folder.measured(item.key), folder.attempt(item.key)
+        measured, attempt = folder.found("measured", item.key), folder.attempt(item.key)
         if measured is None or attempt is None:
             continue
-        tried, found = _stored(Attempt, attempt, item), _stored(Comparison, measured, item)
+        tried, found = stored(Attempt, attempt, item), stored(Comparison, measured, item)
         rows.append(Row(item, tried, found, quadrant(tried.overlap, found.verdict)))
     return plan, rows
 
 
-def _stored(kind: type[_Stored], data: Any, item: Item) -> _Stored:
+def _is_measured(folder: RunFolder, item: Item) -> bool:
+    found = folder.found("measured", item.key)
+    return found is not None and not stored(Comparison, found, item).failed
+
+
+def stored(kind: type[_Stored], data: Any, item: Item) -> _Stored:
+    """Return a record of an attempt from plain data; DamagedStore where it is none."""
     try:
         return from_plain(kind, data)
     except ValueError as error:
@@ -162,7 +167,7 @@ def prepared_subject(run: Path, name: str) -> Subject:
     record = folder.prepared(name)
     trees = {each: read_tree(folder.task(name) / each) for each in ("base", "human")}
     try:
-        changed = [each for each, tree in trees.items() if _digest(tree) != record[each]]
+        changed = [each for each, tree in trees.items() if tree_digest(tree) != record[each]]
         task = from_plain(PerformanceTask, record["task"])
     except (ValueError, LookupError, TypeError) as error:
         raise DamagedStore(f"{folder.task(name)}/prepared.json is not as it was written: {one_line(error)}") from error
@@ -180,7 +185,7 @@ class _Work:
         self._measures = measures
         self._isolated = isolated
         count = counting(plan.instructions)
-        self._count, self._count_once = count, count and cache(count)
+        self._count = count and cache(count)  # Prepared trees are counted once.
         self._commands = {each.name: each for each in plan.commands}
         self._models: Mapping[str, Callable[[], LoadedModel]] = {
             each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
@@ -223,13 +228,13 @@ class _Work:
             raise DamagedStore(f"{self._folder.path}: {item.key}: {error}") from error
         try:
             seed = key(self._plan.seed, "measure", item.task, item.agent, item.repeat)
-            found = self._compare(subject, applied(subject.base, patch), seed, rule=decide, human=True)
+            found = self._compare(item, subject, applied(subject.base, patch), seed, rule=decide, human=True)
         except BadInput as error:
             self._folder.note("failed", item=item.key, reason=str(error))
             return str(error)
-        self._folder.keep_measured(item.key, to_plain(found))
+        self._folder.keep("measured", item.key, to_plain(found))
         self._folder.note("measured", item=item.key, verdict=found.verdict, reward=found.reward)
-        return ""
+        return found.fault if found.failed else ""
 
     def _make(self, item: Item, subject: Subject) -> Made:
         plan, seed = self._plan, key(self._plan.seed, "attempt", item.task, item.agent, item.repeat)
@@ -239,7 +244,10 @@ class _Work:
             return by_command(self._commands[item.agent], subject, item.key, isolated=self._isolated)
 
         def quick(tree: Tree, drawn: int) -> Comparison:
-            return self._compare(subject, tree, drawn, rule=_at_first_look, human=False)
+            found = self._compare(item, subject, tree, drawn, rule=_at_first_look, human=False)
+            if found.failed:  # The model is told nothing that is not so.
+                raise BadInput(found.fault)
+            return found
 
         try:
             model = self._models[item.agent]()
@@ -257,35 +265,29 @@ class _Work:
             clock=SystemClock().now,
         )
 
-    def _compare(self, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
+    def _compare(self, item: Item, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
         place = self._folder.task(subject.task.name)
         with tempfile.TemporaryDirectory(prefix="gce-candidate-") as home:
             code = Path(home, "code")
             write_files(tree, code)
             of_human = place / "human" if human else None
-            found = self._measures.compare(subject.task, place / "base", code, human=of_human, seed=seed, rule=rule)
+            found = self._measures.compare(
+                subject.task,
+                place / "base",
+                code,
+                human=of_human,
+                seed=seed,
+                rule=rule,
+                on_retry=lambda reason: self._folder.note("retried", item=item.key, reason=reason),
+            )
             if self._count is None or not human:
                 return found
             drawn = key(self._plan.seed, "instructions")
             return with_instructions(
-                found, subject.task, place / "base", code, human=of_human, count=self._counted, seed=drawn
+                found, subject.task, place / "base", code, human=of_human, count=self._count, seed=drawn
             )
-
-    def _counted(self, task: PerformanceTask, tree: Path, seed: int) -> int | None:
-        """Count the instructions of a tree; those of a prepared one once."""
-        assert self._count is not None and self._count_once is not None
-        prepared = tree.parent == self._folder.task(task.name)
-        return (self._count_once if prepared else self._count)(task, tree, seed)
 
 
 def _at_first_look(rounds: Sequence[Round]) -> Decision:
     """Decide as early as may be: for what is told to a model."""
     return evolve(decide(rounds), settled=is_look(len(rounds)))
-
-
-def _digest(tree: Tree) -> str:
-    """Return a digest of paths and contents."""
-    found = sha256()
-    for path, content in sorted(tree.items()):
-        found.update(f"{len(path.encode())} {path} {len(content)} ".encode() + content)
-    return found.hexdigest()

@@ -43,7 +43,7 @@ from gce.domain.tasks import Task
 from gce.errors import BadInput
 from gce.ports.runs import RunReader, Runs
 
-__all__ = ["Reported", "labels_of", "sections_of"]
+__all__ = ["Reported", "labels_of", "sections_of", "sections_of_run"]
 
 
 @frozen(eq=False)
@@ -84,7 +84,7 @@ def sections_of(reported: Sequence[Reported], *, task: Task | None = None, verif
         if Path(each.name).is_file():
             found += answer_file_sections(Path(each.name), f"{label}: " if len(reported) > 1 else "")
         elif each.name in runs:
-            found += _sections_of_run(runs[each.name], len(reported) > 1)
+            found += sections_of_run(runs[each.name], several=len(reported) > 1)
         else:
             found += study_sections(each.runs, each.name, verify=verify)
     return found
@@ -105,7 +105,8 @@ def labels_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
+def sections_of_run(run: ReportedRun, *, several: bool = False, answers: bool = True) -> Iterator[Section]:
+    """The sections of a run, named after it where there are several; without `answers`, none that shows some."""
     # No command finds a run that is kept in memory.
     others = {} if Path(run.name).exists() else {"others": "result.answers() has every test answer"}
     before, slug = (f"{run.label}: ", re.sub("[^0-9A-Za-z]+", "-", run.label) + "-") if several else ("", "")
@@ -121,8 +122,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
         curriculum_section(run),
         *demonstrations_sections(run),
         buffer_section(run),
-        answers_section(run),
-        transcripts_section(run.sample, run.transcripts, run.tiers, **others),
+        *((answers_section(run), transcripts_section(run.sample, run.transcripts, run.tiers, **others)) * answers),
         costs_section(run),
         settings_section(run),
     ):

@@ -110,11 +110,15 @@ class ReportedRun:
         return best_of({name: stored_shares(row) for name, row in floors.items()})
 
 
-def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedRun:
-    """Read what a report needs; `given` is the run's task, where it was given from Python."""
+def read_run(run: RunReader, label: str, given: Task | None = None, *, sampled: bool = True) -> ReportedRun:
+    """Read what a report needs; `given` is the run's task, where it was given from Python.
+
+    Without `sampled`, answers are left out: all of them are read to draw a sample.
+    """
     settings = stored_settings(run)
     task, no_task = _task(run, given)
-    sample = sample_answers(stored_answers(run), seed=settings.seed, each=SAMPLED)
+    sample = sample_answers(stored_answers(run) if sampled else (), seed=settings.seed, each=SAMPLED)
+    last = (run.answers("test-after") or list(deque(run.read("rollouts"), maxlen=LAST_ROLLOUTS))) if sampled else []
     return ReportedRun(
         label,
         run.name,
@@ -123,7 +127,7 @@ def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedR
         iteration_records(run),
         [each for each in run.read("evaluations") if each["moment"] == "before"],
         run.summary(),
-        run.answers("test-after") or list(deque(run.read("rollouts"), maxlen=LAST_ROLLOUTS)),
+        last,
         run.card(),
         sample,
         transcripts_of(run, sample.chosen, given),

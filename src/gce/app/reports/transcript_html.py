@@ -11,7 +11,7 @@ from gce.domain.problems import Message
 from gce.domain.text import printable
 from gce.domain.verdicts import Step
 
-__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "transcripts_html"]
+__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "line_html", "text_html", "transcripts_html"]
 
 LONGEST = 8_000
 """Characters of a prompt or an answer that are shown: the beginning and the end."""
@@ -96,7 +96,7 @@ def _filter(tiers: Sequence[str]) -> str:
     }
     selects = "".join(
         f'<label>{label} <select><option value="">all</option>'
-        + "".join(f'<option value="{name}">{_line(shown)}</option>' for name, shown in values.items())
+        + "".join(f'<option value="{name}">{line_html(shown)}</option>' for name, shown in values.items())
         + "</select></label>"
         for label, values in chosen.items()
     )
@@ -108,11 +108,11 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
     kinds = f"transcript {found.outcome} tier-{tiers.index(found.tier)} at-{found.moment}"
     moment = found.moment if found.iteration is None else f"rollout, iteration {found.iteration}"
     reward = "no reward" if found.reward is None else f"reward {found.reward:.3g}"
-    said = f'<small class="said">{_line(found.faults[0].message[:120])}</small>' if found.faults else ""
-    summary = f"{_line(found.within_task)} <small>{_line(moment)}, {reward}</small> {said}"
+    said = f'<small class="said">{line_html(found.faults[0].message[:120])}</small>' if found.faults else ""
+    summary = f"{line_html(found.within_task)} <small>{line_html(moment)}, {reward}</small> {said}"
     asked = "".join(map(_message, found.prompt)) or "<p>The prompt was not stored.</p>"
     answered = "".join((_reasoning(found.reasoning), _answer(found), _faults(found), _steps(found.steps)))
-    notes = "".join(f"<p><small>{_line(note)}</small></p>" for note in found.notes)
+    notes = "".join(f"<p><small>{line_html(note)}</small></p>" for note in found.notes)
     return (
         f'<details class="{kinds}"><summary><span class="outcome">{found.outcome}</span> {summary}</summary>\n'
         f'<div class="sides"><div>{asked}{notes}</div><div>{answered}</div></div></details>\n'
@@ -120,11 +120,13 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
 
 
 def _message(message: Message) -> str:
-    return f"<h3>{_line(message.role)}</h3><pre>{_text(clipped(message.content))}</pre>"
+    return f"<h3>{line_html(message.role)}</h3><pre>{text_html(clipped(message.content))}</pre>"
 
 
 def _reasoning(text: str) -> str:
-    shown = f"<details><summary>reasoning, apart from the answer</summary><pre>{_text(clipped(text))}</pre></details>"
+    shown = (
+        f"<details><summary>reasoning, apart from the answer</summary><pre>{text_html(clipped(text))}</pre></details>"
+    )
     return shown if text else ""
 
 
@@ -132,7 +134,7 @@ def _answer(found: Transcript) -> str:
     said = [f"{found.tokens:,} tokens" if found.tokens is not None else "", f"ended by {found.finish_reason}"]
     end = "<small>[cut off at the maximum tokens]</small>" if found.finish_reason == "length" else ""
     text = "".join(_pieces(found))
-    return f"<h3>answer <small>{_line(', '.join(filter(None, said)))}</small></h3><pre>{text}{end}</pre>"
+    return f"<h3>answer <small>{line_html(', '.join(filter(None, said)))}</small></h3><pre>{text}{end}</pre>"
 
 
 def _pieces(found: Transcript) -> Iterator[str]:
@@ -148,15 +150,17 @@ def _pieces(found: Transcript) -> Iterator[str]:
 
 def _piece(piece: Piece, text: str, found: Transcript) -> str:
     if not piece.about:
-        return _text(text)
+        return text_html(text)
     title = " ".join(found.faults[number - 1].message for number in piece.about[:3])
     numbers = ",".join(map(str, piece.about))
-    return f'<mark title="{_line(title[:200])}">{_text(text)}<sup>{numbers}</sup></mark>'
+    return f'<mark title="{line_html(title[:200])}">{text_html(text)}<sup>{numbers}</sup></mark>'
 
 
 def _faults(found: Transcript) -> str:
-    verdicts = f"<h3>verdict <small>{_line('; '.join(found.verdicts))}</small></h3>"
-    rows = "".join(f"<li>{_line(fault.kind)}: {_line(fault.message)}</li>" for fault in found.faults[:MOST_FAULTS])
+    verdicts = f"<h3>verdict <small>{line_html('; '.join(found.verdicts))}</small></h3>"
+    rows = "".join(
+        f"<li>{line_html(fault.kind)}: {line_html(fault.message)}</li>" for fault in found.faults[:MOST_FAULTS]
+    )
     more = len(found.faults) - MOST_FAULTS
     return f"{verdicts}{f'<ol>{rows}</ol>' if rows else ''}{f'<p>and {more} more</p>' if more > 0 else ''}"
 
@@ -168,8 +172,8 @@ def _steps(steps: Sequence[Step]) -> str:
         f"{count} {status}" for status in _STEP if (count := sum(_kind(step) == status for step in steps))
     )
     rows = "".join(
-        f'<li class="{_kind(step)}">{_STEP[_kind(step)]} {_line(step.text)}'
-        f"{f' <small>{_line(step.reason)}</small>' if step.reason else ''}</li>"
+        f'<li class="{_kind(step)}">{_STEP[_kind(step)]} {line_html(step.text)}'
+        f"{f' <small>{line_html(step.reason)}</small>' if step.reason else ''}</li>"
         for step in steps[:MOST_STEPS]
     )
     more = f"<li>and {len(steps) - MOST_STEPS} more</li>" if len(steps) > MOST_STEPS else ""
@@ -188,10 +192,11 @@ def clipped(text: str) -> str:
     return f"{text[:half]}\n[... {len(text) - LONGEST:,} characters left out ...]\n{text[-half:]}"
 
 
-def _text(text: str) -> str:
+def text_html(text: str) -> str:
     """Text of any origin with its line ends; what is not seen as itself is escaped."""
     return html.escape("\n".join(map(printable, text.split("\n"))))
 
 
-def _line(text: str) -> str:
+def line_html(text: str) -> str:
+    """The beginning of a text of any origin, on one line."""
     return html.escape(printable(text[:LONGEST_LINE]))

@@ -24,7 +24,16 @@ from gce.app.settings.values import flat_values, merged, settings_from
 from gce.app.wiring.files import read_input
 from gce.errors import BadInput, SettingError, one_line
 
-__all__ = ["ASSIGNMENT", "PRECEDENCE", "Assignment", "add_config", "read_config", "settings_of", "settings_toml"]
+__all__ = [
+    "ASSIGNMENT",
+    "PRECEDENCE",
+    "Assignment",
+    "add_config",
+    "parsed_config",
+    "read_config",
+    "settings_of",
+    "settings_toml",
+]
 
 PRECEDENCE = "defaults < recipe < --config < --set < options"
 
@@ -116,23 +125,28 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         BadInput: it cannot be read, is not TOML, or names a setting that there is not.
     """
+    return parsed_config(read_input(path, MOST_BYTES), str(path))
+
+
+def parsed_config(content: bytes, name: str) -> dict[str, Any]:
+    """The same for the content of a file, which errors call by `name`."""
     try:
-        data = tomllib.loads(read_input(path, MOST_BYTES).decode())
+        data = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors.
-        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+        raise BadInput(f"{name} is not TOML: {one_line(error)}") from error
     known, sections = all_settings(), sections_in(TrainSettings)
     found: dict[str, Any] = {}
     for key, value in data.items():
         if key in sections and isinstance(value, Mapping):
-            found |= {f"{key}.{name}": each for name, each in value.items()}
+            found |= {f"{key}.{own}": each for own, each in value.items()}
         elif key in sections:
-            raise BadInput(f"{path}: expected a section [{key}], got {key} = {one_line(repr(value), 60)}")
+            raise BadInput(f"{name}: expected a section [{key}], got {key} = {one_line(repr(value), 60)}")
         else:
             found[key] = value
-    for name in found:
-        if name not in known:
-            raise BadInput(f"{path}: there is no setting {name[:60]!r}{_hint(name[:60])}")
-    return {name: _read(known[name], value) for name, value in found.items()}
+    for each in found:
+        if each not in known:
+            raise BadInput(f"{name}: there is no setting {each[:60]!r}{_hint(each[:60])}")
+    return {each: _read(known[each], value) for each, value in found.items()}
 
 
 def settings_toml(settings: TrainSettings) -> list[str]:

@@ -33,7 +33,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
         "lora.targeting": "last",
     },
 }
-"""Settings by name; `isopro` is the reference's: 84 rollouts an iteration, the whole buffer, the last 8 blocks."""
+"""Settings by name; `isopro` is that of ISOPro 0.3: 84 rollouts an iteration, the whole buffer, the last 8 blocks."""
 _IN_PLACE_OF = {"rollouts.problems": "rollouts.problems_by_tier", "optimizer.updates": "optimizer.epochs"}
 """Settings that replace another one: a value for the first drops the recipe's value of the second."""
 

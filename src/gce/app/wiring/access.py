@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -12,11 +13,12 @@ from typing import Any
 from attrs import field, frozen
 
 from gce.adapters.models.ledger import Ledger, Rates
+from gce.app.options import DOLLARS, LENGTH_OF_RUN, PATH, RATE, TOKENS_IN_ALL
 from gce.app.wiring.files import parse_json, read_input
 from gce.domain.spending import Limits, Price, Used, find_price
 from gce.errors import BadInput, SettingError
 
-__all__ = ["Access", "access_of", "known_prices"]
+__all__ = ["Access", "access_of", "add_limits", "known_prices"]
 
 _MOST_BYTES = 1 << 20
 
@@ -67,6 +69,42 @@ def access_of(given: Any) -> Access:
         {**known_prices()[1], **({} if given.prices is None else _prices_in(given.prices))},
         unknown_cost=given.max_cost is None or given.allow_unknown_cost,
         cache=given.cache,
+    )
+
+
+def add_limits(parser: argparse._ActionsContainer) -> None:
+    """Add the options that `access_of` reads."""
+    parser.add_argument("--requests-per-minute", type=RATE, help="maximum requests to each provider in any minute")
+    parser.add_argument(
+        "--tokens-per-minute", type=RATE, help="maximum tokens of prompts and answers for each provider in any minute"
+    )
+    parser.add_argument(
+        "--max-tokens-total",
+        type=TOKENS_IN_ALL,
+        help="maximum tokens of all prompts and answers together: no request is sent that could exceed it",
+    )
+    parser.add_argument(
+        "--max-cost",
+        type=DOLLARS,
+        help="maximum cost of all requests in US dollars, by the known prices: no request is sent that could exceed it",
+    )
+    parser.add_argument("--max-minutes", type=LENGTH_OF_RUN, help="minutes after which no further request is sent")
+    parser.add_argument(
+        "--prices",
+        type=PATH,
+        help='JSON file of prices that come before the known ones: {"prices": {"openai:gpt-5": [1.25, 10]}}, US '
+        "dollars for a million tokens of prompts and of answers",
+    )
+    parser.add_argument(
+        "--allow-unknown-cost",
+        action="store_true",
+        help="ask models whose price is not known despite --max-cost, which then does not hold for them",
+    )
+    parser.add_argument(
+        "--cache",
+        type=PATH,
+        metavar="DIR",
+        help="keep answers of models behind servers, commands and people in this directory, and ask nothing twice",
     )
 
 

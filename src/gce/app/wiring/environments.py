@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, reasoning_gym, trl, verifiers
-from gce.adapters.environments.foreign import Given, Opened, option
-from gce.adapters.environments.scorers import Limits, Scorers
+from attrs import frozen
+
+from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, openenv, reasoning_gym, trl, verifiers
+from gce.adapters.environments.foreign import Given, Open, Opened, option
+from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
 from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.terminal import put
 from gce.app.wiring.sandboxes import AUTO, SANDBOXES, first_sandbox, why_not
 from gce.domain.tasks.task import Task
-from gce.errors import BadInput
+from gce.errors import BadInput, MissingExtra
 
-__all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
+__all__ = [
+    "AUDITED",
+    "FRAMEWORKS",
+    "FRAMEWORK_HELP",
+    "Reproduced",
+    "find_environment",
+    "is_environment",
+    "names_in",
+    "reproducer",
+]
 
 FRAMEWORKS: Mapping[str, Opened] = {
     "gymnasium": gymnasium.open_task,
     "harbor": lambda given, _open: harbor.open_task(given, _start_isolated, partial(put, error=True)),
     "inspect": inspect_ai.open_task,
     "lm-eval": lm_eval.open_task,
+    "openenv": openenv.open_task,
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
     "verifiers": verifiers.open_task,
@@ -57,6 +70,81 @@ def find_environment(name: str) -> Task:
         raise BadInput(f"{name}: expected options as ?option=value&option=value, got {wrong[0]!r}")
     given = Given(framework, named, {key: option(value) for key, _, value in pairs}, name)
     return FRAMEWORKS[framework](given, _opened)
+
+
+@frozen
+class Audited:
+    """What `gce audit-environments` needs of a framework besides its tasks."""
+
+    package: str
+    """The distribution whose version is stated."""
+    module: str
+    """What its scripts import."""
+    task: Callable[[str], str]
+    """From a name to the task's."""
+    names: Callable[[Open], Sequence[str]]
+    """The tasks that the package brings."""
+    reproductions: Callable[[str, Open], Callable[[Mapping[str, Any], str], str]]
+    """By a task's name, what writes (row, answer) as a script that prints the score."""
+
+
+AUDITED: Mapping[str, Audited] = {
+    "reasoning-gym": Audited(
+        "reasoning-gym",
+        "reasoning_gym",
+        "reasoning-gym:{}?curriculum=false&wait=15".format,
+        reasoning_gym.names,
+        reasoning_gym.reproductions,
+    )
+}
+"""Frameworks whose tasks can be listed and whose verdicts a short script can show."""
+
+
+@frozen
+class Reproduced:
+    """A script, and what came of it."""
+
+    script: str
+    printed: str
+    """What it printed, a number as a rule."""
+    raised: str
+    """The exception that ended it; else empty."""
+    is_same: bool
+    """Whether its problem is the one that was meant."""
+
+
+def names_in(framework: str) -> list[str]:
+    """All tasks of a framework of `AUDITED`.
+
+    Raises:
+        MissingExtra: it is not installed.
+        BadInput: it cannot be loaded.
+    """
+    audited = AUDITED[framework]
+    if find_spec(audited.module) is None:
+        raise MissingExtra(audited.package, framework)
+    return list(audited.names(_opened))
+
+
+def reproducer(framework: str, name: str) -> Callable[[Mapping[str, Any], str], Reproduced | None]:
+    """What writes a row and an answer as a script, and runs it in a worker; None where it does not end."""
+    audited = AUDITED[framework]
+
+    @cache
+    def opened() -> tuple[Callable[[Mapping[str, Any], str], str], Scorers]:
+        scripts = _opened("gce.adapters.environments.reproductions", {"module": audited.module})
+        return audited.reproductions(name, _opened), scripts
+
+    def reproduced(row: Mapping[str, Any], answer: str) -> Reproduced | None:
+        script_of, scripts = opened()
+        script = script_of(row, answer)
+        try:
+            found = scripts.call("run", script)
+        except ScorerFailed:
+            return None
+        return Reproduced(script, found["printed"], found["raised"], found["digest"] == row["digest"])
+
+    return reproduced
 
 
 def _opened(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gce.adapters.datasets.atif import atif_of_trace
+from gce.adapters.datasets.inspect_logs import inspect_log_of_traces
 from gce.adapters.datasets.row_files import ROW_FORMATS, check_format, write_rows
 from gce.adapters.models.formats.adapter_files import MLX_FILES, LowRank, peft_files, read_adapter
 from gce.errors import MissingExtra
@@ -16,6 +17,7 @@ __all__ = [
     "atif_of_trace",
     "check_fits",
     "check_format",
+    "inspect_log_of_traces",
     "peft_files",
     "read_adapter",
     "write_merged",

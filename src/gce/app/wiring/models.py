@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import resources
 from io import TextIOWrapper
@@ -55,6 +55,7 @@ __all__ = [
     "provider_rows",
     "shipped_model_path",
     "smollm2_weights",
+    "token_texts",
 ]
 
 SHIPPED_MODEL = "gce-tiny"
@@ -288,6 +289,16 @@ def model_directory(name: str) -> str:
     from gce.adapters.models.formats.gguf_files import directory_of_gguf
 
     return str(directory_of_gguf(path, _cache()))
+
+
+def token_texts(name: str, ids: Sequence[int]) -> list[str] | None:
+    """The text of each token of a model in a directory on this machine; None where that cannot be told."""
+    directory = shipped_model_path() if name == SHIPPED_MODEL else Path(name.removeprefix(HF))
+    if not (directory / "tokenizer.json").is_file():
+        return None
+    from gce.adapters.models.formats.token_texts import texts_of_tokens
+
+    return texts_of_tokens(directory, ids)
 
 
 def smollm2_weights() -> Path:

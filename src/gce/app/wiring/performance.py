@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gce.adapters.performance.instruction_counts import instructions_of, why_no_counts
-from gce.adapters.performance.measuring import Measuring, check_sources
+from gce.adapters.performance.measuring import Accuracies, Measuring, check_sources
 from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.wheels import fetch_wheel, find_wheel, has_wheel, unpack_wheels
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
@@ -57,10 +57,12 @@ def _write_tree(directory: Path, source: Source, target: Path) -> None:
     write_tree(source, directory, cache_of_wheels(), target)
 
 
-def find_measuring(runner: str = AUTO, tasks: Iterable[PerformanceTask] = ()) -> Measuring:
+def find_measuring(
+    runner: str = AUTO, tasks: Iterable[PerformanceTask] = (), accuracies: Accuracies | None = None
+) -> Measuring:
     """Return what compares versions of code, in the first sandbox that works here and passes `Measuring.check`.
 
-    It does so in the images of all tasks.
+    It does so in the images of all tasks. `accuracies` keeps what `accuracy_command` prints; see `Measuring`.
 
     Raises:
         BadInput: there is none.
@@ -68,7 +70,7 @@ def find_measuring(runner: str = AUTO, tasks: Iterable[PerformanceTask] = ()) ->
     images = sorted({task.image for task in tasks}) or [""]
     name, reasons = first_sandbox(runner, partial(_why_not, images=images))
     if name:
-        return _measuring(name)
+        return _measuring(name, accuracies)
     raise BadInput(
         "code is measured in a sandbox, and none works here: "
         + "; ".join(f"{name}: {reason}" for name, reason in reasons.items()),
@@ -77,8 +79,8 @@ def find_measuring(runner: str = AUTO, tasks: Iterable[PerformanceTask] = ()) ->
     )
 
 
-def _measuring(name: str) -> Measuring:
-    return Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name])
+def _measuring(name: str, accuracies: Accuracies | None = None) -> Measuring:
+    return Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name], accuracies)
 
 
 def _why_not(name: str, images: Iterable[str]) -> str:

@@ -10,9 +10,11 @@ from pathlib import Path
 from attrs import frozen
 
 from gce.adapters.models.formats.adapter_files import MLX_FILES
+from gce.adapters.runs.answer_index import AnswerIndex, AnswerQuery, Indexed, IndexedAnswer
 from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
 from gce.adapters.runs.directory_store import DirectoryRuns, run_of
 from gce.adapters.runs.memory_store import MemoryRuns
+from gce.adapters.runs.run_directory import writer_of
 from gce.adapters.system.input_files import read_input
 from gce.app.evaluation.stored_runs import base_of, best_iteration
 from gce.app.terminal import put
@@ -24,7 +26,11 @@ __all__ = [
     "IN_MEMORY",
     "STORES",
     "UNVERIFIED",
+    "AnswerIndex",
+    "AnswerQuery",
     "Checkpoint",
+    "Indexed",
+    "IndexedAnswer",
     "add_no_verify",
     "find_adapter",
     "find_checkpoint",
@@ -33,6 +39,7 @@ __all__ = [
     "place_of",
     "runs_of",
     "verifies",
+    "writer_of",
 ]
 
 STORES: Mapping[str, Runs] = {"": DirectoryRuns()}

@@ -58,7 +58,8 @@ _FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
 
 TASK_HELP = (
     f"task: {', '.join(TASKS)}, or your own as module:ATTR; programming problems from a file: programs@FILE, "
-    f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}; {FRAMEWORK_HELP}"
+    f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}; "
+    f"projects from .sm or .rcp files: scheduling@FILE, scheduling@FOLDER; {FRAMEWORK_HELP}"
 )
 
 
@@ -120,7 +121,10 @@ def problems_digest(name: str, task: Task) -> str:
     fold = _FOLD.fullmatch(name)
     source = (fold[1] if fold else name).partition("@")[2]
     if source and not is_given(name) and not is_environment(name):
-        return sha256(read_input(_path(source), MOST_BYTES)).hexdigest()
+        path = _path(source)
+        if path.is_dir():
+            return sha256(json.dumps(read_problem_records(path)).encode()).hexdigest()
+        return sha256(read_input(path, MOST_BYTES)).hexdigest()
     if not isinstance(task.draw, Listed):
         return ""
     splits: tuple[Split, ...] = ("train", "dev", "test")
@@ -154,7 +158,7 @@ def _of_file(task: Task, source: str) -> Task:
         raise BadInput(f"task {task.name} takes no problems from a file: leave out @{source}")
     path = _path(source)
     try:
-        preset = path.name.partition(".")[0]
+        preset = path.name.partition(".")[0] or "files"
         return of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_problem_records(path))
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from gce.domain.performance.decision import CLOSE, GAIN, LEAST_HUMAN, Comparison
+from gce.domain.performance.decision import CLOSE, FAILED, GAIN, LEAST_HUMAN, Comparison
 
 __all__ = ["Admission", "admission"]
 
@@ -20,11 +20,6 @@ class Admission:
     reasons: tuple[str, ...]
     """One sentence each; empty if the task is admitted."""
 
-    @property
-    def admitted(self) -> bool:
-        """Whether the task may be used."""
-        return not self.reasons
-
 
 def admission(human: Comparison, same: Comparison) -> Admission:
     """Apply the rule of admission.
@@ -34,15 +29,19 @@ def admission(human: Comparison, same: Comparison) -> Admission:
     must get the verdict "no gain".
     """
     reasons = []
-    if human.verdict == "incorrect":
+    if human.failed:
+        reasons.append(f"the human's form was not measured: {human.fault}")
+    elif human.verdict == "incorrect":
         reasons.append(f"the human's form is not equal to the base: {human.fault}")
     elif human.gain is None or human.gain.low < LEAST_HUMAN:
         reasons.append(f"the human's gain is {_shown(human)}: its lower limit must be at least {LEAST_HUMAN}")
-    if same.verdict == "incorrect":
+    if same.failed:
+        reasons.append(f"the base was not measured: {same.fault}")
+    elif same.verdict == "incorrect":
         reasons.append(f"the base is not equal to itself: {same.fault}")
     elif same.gain is None or not (same.gain.low >= CLOSE and same.gain.high <= GAIN):
         reasons.append(f"identical code has the ratio {_shown(same)}: the interval must lie within [{CLOSE}, {GAIN}]")
-    if same.verdict not in ("incorrect", "no gain"):
+    if same.verdict not in ("incorrect", "no gain", FAILED):
         reasons.append(f"an empty patch gets the verdict {same.verdict!r}: it must be 'no gain'")
     return Admission(human, same, tuple(reasons))
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from attrs import frozen
 
-from gce.domain.performance.overlap import MOST_PARSED, changed_functions
+from gce.domain.performance.overlap import changed_functions, definitions, parsed
 from gce.domain.performance.patches import Change, Patch, is_safe
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.text import printable
@@ -75,7 +75,7 @@ class Target:
         """Dotted name of its module; empty where no import statement can name it."""
         name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         named = all(part.isidentifier() for part in name.split("."))
-        return name if named and _parsed(f"import {name}".encode()) else ""  # No part is a keyword.
+        return name if named and parsed(f"import {name}") else ""  # No part is a keyword.
 
     @property
     def public(self) -> bool:
@@ -88,10 +88,9 @@ def is_source(path: str) -> bool:
     return path.endswith(".py") and is_safe(path) and not _NOT_MEASURED.search(path)
 
 
-def measurable(changes: Sequence[Change]) -> bool:
-    """Whether a commit may be a candidate: it changes few Python sources, and no compiled ones."""
-    sources = sum(is_source(each.path) for each in changes)
-    return 1 <= sources <= _MOST_SOURCES and not any(each.path.endswith(_COMPILED) for each in changes)
+def measurable(paths: Collection[str]) -> bool:
+    """Whether a commit that changes these files may be a candidate: few Python sources, and no compiled ones."""
+    return 1 <= sum(map(is_source, paths)) <= _MOST_SOURCES and not any(path.endswith(_COMPILED) for path in paths)
 
 
 def targets_of(changes: Sequence[Change]) -> tuple[Target, ...]:
@@ -99,7 +98,7 @@ def targets_of(changes: Sequence[Change]) -> tuple[Target, ...]:
     found = []
     for change in changes:
         if is_source(change.path) and change.before is not None and change.after is not None:
-            before, after = dict(_functions(change.before)), dict(_functions(change.after))
+            before, after = _functions(change.before), _functions(change.after)
             changed = {name.partition(":")[2] for name in changed_functions(Patch((change,)))}
             names = changed & before.keys() & after.keys()
             found += [Target(change.path, name, _signature(before[name])) for name in names]
@@ -159,7 +158,7 @@ def unfinished(task: PerformanceTask) -> tuple[str, ...]:
     """
     found = []
     for file, source in (("workload.py", task.workload), ("tests.py", task.tests)):
-        for function in _parsed(source.encode("utf-8", "replace")):
+        for function in parsed(source.encode("utf-8", "replace")) or []:
             if not isinstance(function, ast.FunctionDef):
                 continue
             for node in ast.walk(function):
@@ -191,22 +190,7 @@ def _signature(function: ast.FunctionDef) -> str:
         return function.name
 
 
-def _functions(content: bytes) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield functions with their qualified names, without those inside of functions; nothing of what does not parse."""
-    bodies = [("", _parsed(content))]
-    while bodies:
-        prefix, body = bodies.pop()
-        for node in body:
-            if isinstance(node, ast.FunctionDef):
-                yield f"{prefix}{node.name}", node
-            elif isinstance(node, ast.ClassDef):
-                bodies.append((f"{prefix}{node.name}.", node.body))
-
-
-def _parsed(content: bytes) -> list[ast.stmt]:
-    if len(content) > MOST_PARSED:
-        return []
-    try:
-        return ast.parse(content).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+def _functions(content: bytes) -> dict[str, ast.FunctionDef]:
+    """Return functions by their qualified names, without those inside of functions; none of what does not parse."""
+    found = definitions(parsed(content) or [])
+    return {name: node for name, node in found if isinstance(node, ast.FunctionDef)}

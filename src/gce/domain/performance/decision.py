@@ -25,6 +25,7 @@ from gce.domain.statistics import Estimate
 __all__ = [
     "BATCH",
     "CLOSE",
+    "FAILED",
     "FIRST",
     "GAIN",
     "LEAST_HUMAN",
@@ -54,7 +55,11 @@ CLOSE = 0.95
 LEAST_HUMAN = 1.2
 """The gain that the human's form of an admitted task has at least."""
 
-Verdict = Literal["incorrect", "no gain", "partial", "matches the human", "beats the human", "inconclusive"]
+Verdict = Literal[
+    "incorrect", "no gain", "partial", "matches the human", "beats the human", "inconclusive", "infrastructure failure"
+]
+FAILED: Verdict = "infrastructure failure"
+"""The verdict where sandboxes vanished: says nothing about the candidate, and is in no rate."""
 
 
 @frozen
@@ -126,11 +131,16 @@ class Comparison:
     equal: int = 0
     """Inputs on which the outputs of base and candidate were compared and equal, timed ones included."""
     fault: str = ""
-    """Why the candidate is incorrect."""
+    """Why the candidate is incorrect, or nothing could be measured."""
     instructions: Instructions | None = None
     """None where they were not counted."""
     accuracy: Mapping[str, float] = field(factory=dict)
     """What the task's `accuracy_command` printed, by version of the code; empty without one."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing could be measured."""
+        return self.verdict == FAILED
 
     @property
     def reward(self) -> float:

@@ -22,7 +22,9 @@ class GsoRecord:
 
     BENCHMARK: ClassVar[str] = "GSO"
     FILE: ClassVar[str] = "gso.json"
+    """Name of the file of a draft that keeps the record."""
     MARK: ClassVar[str] = "opt_commit"
+    """A field that every record of this form has, and no record of another form."""
 
     instance_id: str
     repo: str
@@ -48,7 +50,7 @@ class GsoRecord:
     instance_image_tag: str = ""
 
     def task_record(self) -> Record:
-        """See `ForeignRecord`."""
+        """Return what a performance task keeps of the record."""
         return Record(
             repository=self.repo,
             created_at=self.created_at,
@@ -63,9 +65,5 @@ class GsoRecord:
         )
 
     def scripts(self) -> tuple[str, ...]:
-        """See `ForeignRecord`."""
+        """Return Python sources that time the code; the first may be a workload."""
         return tuple(filter(None, (self.prob_script, *texts_in(self.tests))))
-
-    def remarks(self) -> str:
-        """See `ForeignRecord`."""
-        return ""

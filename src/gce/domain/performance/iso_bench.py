@@ -53,7 +53,7 @@ class IsoRecord:
     notes: str = ""
 
     def task_record(self) -> Record:
-        """See `ForeignRecord`."""
+        """Return what a performance task keeps of the record."""
         return Record(
             repository=self.repo,
             created_at=self.created_at,
@@ -69,12 +69,8 @@ class IsoRecord:
         )
 
     def scripts(self) -> tuple[str, ...]:
-        """See `ForeignRecord`."""
+        """Return Python sources that time the code; the first may be a workload."""
         return tuple(filter(None, (self.task_record().efficiency_test,)))
-
-    def remarks(self) -> str:
-        """See `ForeignRecord`."""
-        return self.notes
 
 
 def record_of_task(task: PerformanceTask, human: Patch) -> IsoRecord:

@@ -6,7 +6,7 @@ Names of files and functions alone are compared; no model is asked. Python sourc
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from attrs import frozen
@@ -14,12 +14,12 @@ from attrs import frozen
 from gce.domain.performance.decision import Verdict
 from gce.domain.performance.patches import Patch
 
-__all__ = ["GAINS", "MOST_PARSED", "Overlap", "Quadrant", "changed_functions", "overlap", "quadrant"]
+__all__ = ["GAINS", "Overlap", "Quadrant", "changed_functions", "definitions", "overlap", "parsed", "quadrant"]
 
 Quadrant = Literal["true success", "right target but failed", "lucky win", "neither"]
 
 _OUTSIDE = "<module>"
-MOST_PARSED = 1_000_000
+_MOST_PARSED = 1_000_000
 """Bytes of a file that is parsed; the syntax tree of more could fill the memory."""
 
 GAINS: frozenset[Verdict] = frozenset({"partial", "matches the human", "beats the human"})
@@ -62,41 +62,44 @@ def changed_functions(patch: Patch) -> frozenset[str]:
     found = set()
     for change in patch.changes:
         if change.path.endswith(".py"):
-            before, after = _functions(change.before), _functions(change.after)
+            before, after = _code(change.before), _code(change.after)
             names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
             found |= {f"{change.path}:{name}" for name in names}
     return frozenset(found)
 
 
-def _functions(content: bytes | None) -> Mapping[str, str]:
+def _code(content: bytes | None) -> Mapping[str, str]:
     """Return the code of each function by its qualified name, nested functions with the one around them."""
-    if content is None:
-        return {}
-    whole = {_OUTSIDE: repr(content)}
-    if len(content) > MOST_PARSED:
-        return whole
+    body = parsed(content) if content else []
+    if body is None:
+        return {_OUTSIDE: repr(content)}
     try:
-        tree = ast.parse(content)
         found: dict[str, str] = {}
-        for name, code in _walk(tree.body, "", _OUTSIDE):  # Overloads have one name.
-            found[name] = found.get(name, "") + code
+        for name, node in definitions(body):  # Overloads have one name.
+            found[name] = found.get(name, "") + ast.dump(node)
         return found
+    except RecursionError:
+        return {_OUTSIDE: repr(content)}
+
+
+def parsed(content: bytes | str) -> list[ast.stmt] | None:
+    """Return the statements of a source; None if it has more than 1,000,000 bytes, or is not Python."""
+    try:
+        return ast.parse(content).body if len(content) <= _MOST_PARSED else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return whole
+        return None
 
 
-def _walk(body: list[ast.stmt], prefix: str, outside: str) -> Iterator[tuple[str, str]]:
-    rest = []
+def definitions(body: Sequence[ast.stmt], prefix: str = "", outside: str = _OUTSIDE) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield statements with the qualified name of the function that they define, or of the class around them."""
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield f"{prefix}{node.name}", ast.dump(node)
+                yield f"{prefix}{node.name}", node
             case ast.ClassDef():
-                yield from _walk(node.body, f"{prefix}{node.name}.", f"{prefix}{node.name}")
+                yield from definitions(node.body, f"{prefix}{node.name}.", f"{prefix}{node.name}")
             case _:
-                rest.append(ast.dump(node))
-    if rest:
-        yield outside, "\n".join(rest)
+                yield outside, node
 
 
 def _shared(some: set[str] | frozenset[str], others: set[str] | frozenset[str]) -> float:

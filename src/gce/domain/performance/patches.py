@@ -30,6 +30,7 @@ __all__ = [
     "patch_of_record",
     "patch_record",
     "reverted",
+    "tree_digest",
 ]
 
 Tree = Mapping[str, bytes]
@@ -169,6 +170,14 @@ def applied(base: Tree, patch: Patch) -> dict[str, bytes]:
         else:
             found[change.path] = change.after
     return found
+
+
+def tree_digest(tree: Tree) -> str:
+    """Return a digest of paths and contents."""
+    found = sha256()
+    for path, content in sorted(tree.items()):
+        found.update(f"{len(path.encode())} {path} {len(content)} ".encode() + content)
+    return found.hexdigest()
 
 
 def reverted(patch: Patch) -> Patch:

@@ -1,45 +1,15 @@
-"""Records of other benchmarks: what a form of records has to have so that a task can be drafted from it."""
+"""Records of other benchmarks: how their fields are read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from attrs import AttrsInstance, fields
 
-from gce.domain.performance.task import Record
-
-__all__ = ["ForeignRecord", "read_fields", "texts_in"]
+__all__ = ["read_fields", "texts_in"]
 
 _Form = TypeVar("_Form", bound=AttrsInstance)
-
-
-class ForeignRecord(AttrsInstance, Protocol):
-    """One task of another benchmark, as a frozen attrs record with that benchmark's fields."""
-
-    BENCHMARK: ClassVar[str]
-    """Its name."""
-    FILE: ClassVar[str]
-    """Name of the file of a draft that keeps the record."""
-    MARK: ClassVar[str]
-    """A field that every record of this form has, and no record of another form."""
-
-    @property
-    def instance_id(self) -> str:
-        """Its name among the tasks of the benchmark."""
-        ...
-
-    def task_record(self) -> Record:
-        """Return what a performance task keeps of the record."""
-        ...
-
-    def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload."""
-        ...
-
-    def remarks(self) -> str:
-        """Return notes on the task."""
-        ...
 
 
 def read_fields(form: type[_Form], data: Any, *, benchmark: str) -> _Form:

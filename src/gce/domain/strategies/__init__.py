@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gce.domain.strategies.coherence import COHERENCE
 from gce.domain.strategies.debate import SELF_DEBATE
 from gce.domain.strategies.elicitation import FINAL_BELIEF, OPTION_LIKELIHOODS, REPEATED_SAMPLING
+from gce.domain.strategies.episode import EPISODE
 from gce.domain.strategies.interview import INTERVIEW
 from gce.domain.strategies.judge import JUDGE
 from gce.domain.strategies.label_search import LABEL_SEARCH
@@ -27,6 +28,7 @@ _ALL = (
     ZERO_SHOT,
     FEW_SHOT,
     MULTI_TURN,
+    EPISODE,
     SIMULATE,
     DIRECT,
     CHAIN_OF_THOUGHT,

@@ -11,13 +11,14 @@ from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion
 from gce.domain.models import CAPABILITIES
 from gce.domain.problems import Message, Problem
-from gce.domain.tasks.parts import Beliefs
+from gce.domain.tasks.parts import Beliefs, Episodes
 from gce.domain.tasks.task import Task
 
 __all__ = [
     "ANOTHER",
     "MODEL",
     "RESET",
+    "STEP",
     "Act",
     "Ask",
     "Exchange",
@@ -32,6 +33,7 @@ __all__ = [
     "beliefs_of",
     "continued",
     "draft_of",
+    "episodes_of",
     "instructed",
     "whole_number",
     "with_options",
@@ -46,7 +48,10 @@ ANOTHER = "another"
 RESET = "reset"
 """Name of the act that begins an episode; its observation is the episode's first."""
 
-_NEEDS = (*sorted(CAPABILITIES), "beliefs", "calls", "environment", "examples")
+STEP = "step"
+"""Name of the act that performs an action in an episode of a task; its argument `action` is text."""
+
+_NEEDS = (*sorted(CAPABILITIES), "beliefs", "calls", "environment", "episodes", "examples")
 
 Turns = tuple[Message, ...]
 """A conversation so far."""
@@ -109,6 +114,8 @@ class Observation:
     """None if the environment gives no reward."""
     done: bool = False
     """True if the episode has ended."""
+    illegal: bool = False
+    """True if the act was against the environment's rules and changed nothing; the text says what was expected."""
 
 
 @frozen
@@ -154,7 +161,8 @@ class Strategy:
     """One line of `gce evaluate --help`."""
     needs: frozenset[str] = field(default=frozenset({"sample"}))
     """Requirements: capabilities of the model under test (`sample`, `score`) and of other roles (`opponent.sample`,
-    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers."""
+    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers,
+    `episodes` as its problems."""
     attempts: int = 1
     """Maximum number of attempts at solving the problem; above 1, tables show how much further attempts recover."""
     options: Callable[[str], Strategy] | None = None
@@ -205,6 +213,17 @@ def beliefs_of(task: Task) -> Beliefs:
     if task.teaching.beliefs is None:
         raise ValueError(f"the answers of task {task.name} are no probabilities")
     return task.teaching.beliefs
+
+
+def episodes_of(task: Task) -> Episodes:
+    """Return the part of a task that strategies with the need `episodes` use.
+
+    Raises:
+        ValueError: the task's problems cannot be played turn by turn.
+    """
+    if task.teaching.episodes is None:
+        raise ValueError(f"the problems of task {task.name} are no episodes")
+    return task.teaching.episodes
 
 
 def whole_number(written: str, least: int, most: int) -> int:

@@ -13,7 +13,7 @@ from gce.domain.problems import Problem
 from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Score", "Teaching", "always"]
+__all__ = ["Audit", "Beliefs", "Episodes", "Policy", "References", "Relation", "Score", "Teaching", "always"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
@@ -71,6 +71,21 @@ class Beliefs:
 
 
 @frozen(kw_only=True)
+class Episodes:
+    """What strategies need of a task whose problems are played turn by turn."""
+
+    open: Callable[[Problem], Any]
+    """The problem's environment, a `gce.ports.environment.Environment`. Its first observation is the first message; its
+    one tool, `STEP`, takes an `action` as text."""
+    read: Callable[[str], str]
+    """The action that a response names; ValueError says what was expected."""
+    write: Callable[[Sequence[str]], str]
+    """The response that names all actions of an episode, in order: `Task.verify` plays them again from the start."""
+    seconds: float = 30.0
+    """Wall-clock time limit of one action."""
+
+
+@frozen(kw_only=True)
 class Teaching:
     """What strategies have beside the prompt: help before an answer and after a wrong one, and other ways to ask."""
 
@@ -93,6 +108,8 @@ class Teaching:
     """The answer as a chart with its violations; None if it has none. Never raises, as `verify`."""
     beliefs: Beliefs | None = None
     """For a task whose answers are probabilities; None for any other."""
+    episodes: Episodes | None = None
+    """For a task whose problems can be played turn by turn; None for any other."""
 
     @property
     def has_steps(self) -> bool:

@@ -97,7 +97,8 @@ def _held(
 def _check_request(request: Request, strategy: Strategy) -> None:
     assert isinstance(request, Ask | Score | Act), f"expected a request, got {request!r}"
     if isinstance(request, Act):
-        assert "environment" in strategy.needs, f"{strategy.name} acts, and its needs name no environment"
+        named = {"environment", "episodes"} & strategy.needs
+        assert named, f"{strategy.name} acts, and its needs name no environment"
         return
     capability = "sample" if isinstance(request, Ask) else "score"
     need = capability if request.to == MODEL else f"{request.to}.{capability}"

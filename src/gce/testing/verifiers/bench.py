@@ -31,7 +31,7 @@ from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
 from gce.domain.tasks.source import ProblemSource
-from gce.domain.tasks.task import Listed, Task, nothing_to_run
+from gce.domain.tasks.task import Batched, Listed, Task, nothing_to_run
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, one_line
 from gce.ports.runner import Runner
@@ -210,6 +210,10 @@ class Bench:
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
     """Reasons of `failed` verdicts, such as sandbox failures; these are excluded from all rates."""
+    failed_on: dict[str, tuple[str, str]] = field(factory=dict)
+    """By reason, the key of the problem and the response of the first one."""
+    ahead: dict[tuple[str, str], tuple[Verdict, ...]] = field(factory=dict)
+    """Verdicts that were asked for together and not used yet, by the problem's key and the response."""
     hangs: int = 0
     second: SecondOpinion = field(factory=SecondOpinion)
 
@@ -389,8 +393,18 @@ class Bench:
             return type(error) is kind
         return False
 
+    def expect(self, asked: Sequence[tuple[Problem, str]]) -> None:
+        """Have responses judged together that are asked about next, where the verifier is faster that way."""
+        verify = self.task.verify
+        if isinstance(verify, Batched):
+            completions = [(problem, Completion(problem.key, text, "stop", policy="check")) for problem, text in asked]
+            for (problem, text), verdicts in zip(asked, verify.all(completions), strict=True):
+                self.ahead[problem.key, text] = verdicts
+
     def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
         """Call the verifier, with the evidence that it asks for if there is a runner."""
+        if (ahead := self.ahead.pop((problem.key, completion.text), None)) is not None:
+            return ahead
         wanted = None if self.runner is None else self.task.request(problem, completion)
         evidence = None if wanted is None or self.runner is None else next(iter(self.runner.run([wanted])))
         return self.task.verify(problem, completion, evidence)
@@ -414,7 +428,9 @@ class Bench:
         self.verdicts_given += 1
         failed = [verdict for verdict in found if verdict.status == "failed"]
         if failed:
-            self.failed["; ".join(each.message for each in failed[0].violations) or "no reason was given"] += 1
+            reason = "; ".join(each.message for each in failed[0].violations) or "no reason was given"
+            self.failed[reason] += 1
+            self.failed_on.setdefault(reason, (problem.key, text))
         return found
 
     def judges(self, problem: Problem, text: str) -> bool | None:

@@ -150,6 +150,7 @@ def _constants(bench: Bench, tier: str) -> None:
     texts = {bench.task.audit.write(constant): constant for constant in CONSTANTS}
     texts |= {text: text for text in bench.rewarded.get(tier, ())}
     passing, paid = [], []
+    bench.expect([(problem, text) for text in texts for problem in problems])
     for text, constant in texts.items():
         answers = [bench.answer(problem, text, bench.verdicts(problem, text)) for problem in problems]
         bench.tried["blind"] += len(answers)

@@ -26,7 +26,7 @@ from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Elsewhere, Findin
 from gce.testing.verifiers.floor import Floor, floor_of
 from gce.testing.verifiers.severity import SEVERITIES, defect_of
 
-__all__ = ["Accepts", "Elsewhere", "Finding", "TaskReport", "check_task"]
+__all__ = ["Accepts", "Elsewhere", "Finding", "Stage", "TaskReport", "check_task"]
 
 Stage = Callable[[str, int], Callable[[], None]]
 
@@ -55,6 +55,8 @@ class TaskReport:
     """Number of verdicts over all checks."""
     failed: Mapping[str, int] = field(factory=dict)
     """Number of these with status `failed`, by reason; they are excluded from every rate."""
+    failed_on: Mapping[str, tuple[str, str]] = field(factory=dict)
+    """By reason, the key of the problem and the response that failed first."""
     severities: Mapping[str, int] = field(factory=dict)
     """Number of findings by severity, the gravest first."""
     notes: tuple[Finding, ...] = ()
@@ -243,6 +245,7 @@ def check_task(
         now() - began,
         bench.verdicts_given,
         dict(bench.failed.most_common()),
+        dict(bench.failed_on),
         {level: levels[level] for level in SEVERITIES if levels[level]},
         tuple(bench.notes),
         floor_of(bench.floors),

@@ -139,9 +139,10 @@ def _panel(bench: Bench, tier: str, training: Sequence[Problem]) -> Mapping[str,
 
 def _answers(bench: Bench, name: str, policy: Policy, problems: Sequence[Problem]) -> list[Answer]:
     """Its answers; where a policy does not apply, it says nothing."""
+    texts = [without_thinking(policy(each, bench.rng("floor", name, each.key)) or "") for each in problems]
+    bench.expect([*zip(problems, texts, strict=True)])
     found = []
-    for problem in problems:
-        text = without_thinking(policy(problem, bench.rng("floor", name, problem.key)) or "")
+    for problem, text in zip(problems, texts, strict=True):
         bench.tried["floor"] += 1
         found.append(bench.answer(problem, text, bench.verdicts(problem, text)))
     return found

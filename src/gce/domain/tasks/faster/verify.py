@@ -9,14 +9,15 @@ and it does not see the work of `in`, `sorted` or `list.insert`, which are the i
 program prints, raises or patches reaches the clock, and its process can start no other one to work for it.
 
 With the speed-up s of the program and s* of the fast form, medians over the rounds of slow time over own time, the
-score is ln(s) / ln(s* / `MARGIN`), cut to [0, 1]; below a speed-up of `MARGIN` it is 0, so that noise is worth nothing.
+score is ln(s) / ln(s* / `MARGIN`), cut to [0, 1]. It is 0 unless all rounds but one show a speed-up of `MARGIN`, so
+that noise is worth nothing.
 docs/explanation/faster.md has the measured repeatability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log
+from math import log
 from statistics import median
 
 from attrs import evolve
@@ -94,17 +95,20 @@ def verify(problem: Problem, completion: Completion, evidence: Evidence | None) 
         return (_verdict(0.0, equal, Violation("wrong-value", "a long list gave another value than the slow form")),)
     if not ROUNDS == len(own) - CALLS == len(slow) - CALLS == len(fast) - CALLS:
         return (_failed("no-evidence", "the runner timed too few calls"),)
-    return (_graded(speedup(own, slow), speedup(fast, slow)),)
+    return (_graded(_ratios(own, slow), speedup(fast, slow)),)
 
 
 def speedup(outcomes: Sequence[Outcome], slow: Sequence[Outcome]) -> float:
     """Return the median over the timed calls of the slow form's time over the other's."""
-    return exp(
-        median(
-            log(max(theirs.seconds, 1e-6) / max(ours.seconds, 1e-6))
-            for ours, theirs in zip(outcomes, slow, strict=True)
-            if ours.seconds is not None and theirs.seconds is not None
-        )
+    return median(_ratios(outcomes, slow))
+
+
+def _ratios(outcomes: Sequence[Outcome], slow: Sequence[Outcome]) -> list[float]:
+    """Return the ratios of the timed calls, the smallest first."""
+    return sorted(
+        max(theirs.seconds, 1e-6) / max(ours.seconds, 1e-6)
+        for ours, theirs in zip(outcomes, slow, strict=True)
+        if ours.seconds is not None and theirs.seconds is not None
     )
 
 
@@ -115,8 +119,9 @@ def graded(own: float, known: float) -> float:
     return min(1.0, log(own) / log(max(known / MARGIN, MARGIN)))
 
 
-def _graded(own: float, known: float) -> Verdict:
-    score = graded(own, known)
+def _graded(ratios: Sequence[float], known: float) -> Verdict:
+    own = median(ratios)
+    score = graded(own, known) if ratios[1] >= MARGIN else 0.0
     if score >= ADMIT_AT:
         violation = None
     elif score == 0.0:

@@ -1,6 +1,7 @@
 """Alphabets of job labels, of 26 labels each, and instances with their jobs renamed.
 
-Problems are drawn with the labels of `UPPER`; a task with another alphabet renames them, so that only labels differ.
+Problems are drawn with the labels of `UPPER`, or with one of them and a number; a task with another alphabet renames
+them, so that only labels differ.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.branch_and_bound import solve
+from gce.domain.tasks.scheduling.branch_and_bound import MAX_JOBS, solve
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS, earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.short_schedules import short_schedule
 
 __all__ = ["families", "heuristic_policies", "prompt_blind_baselines"]
 
@@ -87,11 +88,16 @@ def _earliest_without_resources(problem: Problem, _rng: random.Random) -> str | 
     return render(earliest_starts(problem.instance))
 
 
+def _best(instance: Instance) -> Mapping[str, int] | None:
+    """Return an optimal schedule, or a short one of a large instance; None if there is none."""
+    return solve(instance).starts if len(instance.jobs) <= MAX_JOBS else short_schedule(instance)
+
+
 def _without(family: str) -> Policy:
     def policy(problem: Problem, _rng: random.Random) -> str | None:
         if family not in families(problem.instance):
             return None
-        starts = solve(problem.instance.without(family)).starts
+        starts = _best(problem.instance.without(family))
         return None if starts is None else render({label: starts[label] for label in problem.instance.labels})
 
     return policy
@@ -137,15 +143,20 @@ class _FixedAnswers:
 
 
 def _fit(tier: str, instances: Sequence[Instance], arrange: Arrange) -> list[int]:
-    """Find the starts that solve most instances: take the instances' best solutions and improve them by climbing."""
+    """Find the starts that solve most instances: take the instances' best solutions and improve them by climbing.
+
+    Those of large instances are not improved.
+    """
     solutions = []
     for instance in instances:
-        starts = solve(instance).starts
+        starts = _best(instance)
         if starts is not None:
             solutions.append([starts[label] for label in arrange(instance.labels)])
     stack = _Stack(instances, arrange)
     score = {tuple(values): stack.solved(values) for values in solutions}
     best = sorted(score, key=lambda values: (-score[values], values))[:CLIMBED]
+    if len(best[0]) > MAX_JOBS:
+        return list(best[0])  # Climbing would take hours.
     rng = python_generator("fixed answers", tier)
     climbed = [_climb(stack, list(values), score[values], rng) for values in best]
     return max(climbed)[1]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.resource_profile import first_fit, fits
+from gce.domain.tasks.scheduling.resource_profile import Profile, fits
 
 __all__ = [
     "HEURISTICS",
@@ -60,11 +60,13 @@ def serial_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
     """
     _check_order(instance, order)
     starts: dict[str, int] = {}
+    profile = Profile(instance)
     waiting = list(order)
     while waiting:
         label = next(label for label in waiting if all(before in starts for before in instance.predecessors(label)))
         waiting.remove(label)
-        starts[label] = first_fit(instance, instance.job(label), _earliest_start(instance, label, starts), starts)
+        starts[label] = profile.first_fit(instance.job(label), _earliest_start(instance, label, starts))
+        profile.place(instance.job(label), starts[label])
     return {label: starts[label] for label in instance.labels}
 
 

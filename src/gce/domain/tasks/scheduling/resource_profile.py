@@ -7,13 +7,14 @@ moment. All sums of units over time are computed here, except the packed numbers
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from operator import add, gt, sub
 
 from gce.domain.tasks.scheduling.instance import Instance, Job
 
-__all__ = ["Frontier", "Overload", "Release", "energy", "first_fit", "fits", "overloads", "usage"]
+__all__ = ["Frontier", "Overload", "Profile", "Release", "energy", "fits", "overloads", "usage"]
 
 Units = tuple[int, ...]
 """Units of each resource, in the instance's order."""
@@ -62,16 +63,6 @@ def fits(instance: Instance, job: Job, time: int, starts: Mapping[str, int]) -> 
     return True
 
 
-def first_fit(instance: Instance, job: Job, earliest: int, starts: Mapping[str, int]) -> int:
-    """Return the first moment, from `earliest` on, at which `job` fits beside the started jobs.
-
-    A job that must wait starts when another one releases units, so only those moments are tried.
-    """
-    releases = {starts[label] + length for label, length, _ in instance.holds if label in starts}
-    times = [earliest, *sorted(time for time in releases if time > earliest)]
-    return next(time for time in times if fits(instance, job, time, starts))
-
-
 def overloads(instance: Instance, starts: Mapping[str, int]) -> list[Overload]:
     """Return one overload for each overloaded resource; labels unknown to the instance hold nothing.
 
@@ -100,6 +91,51 @@ def overloads(instance: Instance, starts: Mapping[str, int]) -> list[Overload]:
             }
             found.append((index, moment, worst, tuple(holding)))
     return found
+
+
+class Profile:
+    """Free units over time, beside the jobs that have been placed; a job may be placed before jobs placed earlier."""
+
+    def __init__(self, instance: Instance, starts: Mapping[str, int] | None = None) -> None:
+        self._times = [0]
+        self._free: list[Units] = [tuple(resource.capacity for resource in instance.resources)]
+        """Free units from each time to the next; after the last time, all are free."""
+        for label, start in (starts or {}).items():
+            self.place(instance.job(label), start)
+
+    def first_fit(self, job: Job, earliest: int) -> int:
+        """Return the first moment, from `earliest` on, at which `job` fits; a job of duration 0 fits everywhere.
+
+        A job that does not fit beside those of an interval fits at no moment of it: it holds the most at its start. So
+        each interval is looked at once.
+        """
+        start = earliest
+        if not job.duration:
+            return start
+        at = bisect_right(self._times, start) - 1
+        while at < len(self._times):
+            held = [units for length, units in job.holds if start + length > self._times[at]]
+            if not held:
+                break
+            if any(map(gt, map(sum, zip(*held, strict=True)), self._free[at])):
+                start = self._times[at + 1]
+            at += 1
+        return start
+
+    def place(self, job: Job, start: int) -> None:
+        """Take the units that the job holds from `start` on."""
+        for length, units in job.holds:
+            if length and any(units):
+                for at in range(self._cut(start), self._cut(start + length)):
+                    self._free[at] = tuple(map(sub, self._free[at], units))
+
+    def _cut(self, time: int) -> int:
+        """Return the index of the interval that begins at `time`, split off where there is none."""
+        at = bisect_left(self._times, time)
+        if at == len(self._times) or self._times[at] != time:
+            self._times.insert(at, time)
+            self._free.insert(at, self._free[at - 1])
+        return at
 
 
 class Frontier:

@@ -16,6 +16,7 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER, UPPER, relabelled
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.baselines import families, heuristic_policies, prompt_blind_baselines
+from gce.domain.tasks.scheduling.branch_and_bound import MAX_JOBS
 from gce.domain.tasks.scheduling.branch_and_bound import solve as exact_solve
 from gce.domain.tasks.scheduling.brief_reasoning import brief_response, check_brief_steps
 from gce.domain.tasks.scheduling.canonical import canonical_digest
@@ -23,19 +24,25 @@ from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LI
 from gce.domain.tasks.scheduling.dispatch import by_deadline, one_at_a_time, predecessors_first
 from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.generate import draw_instance
+from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.metamorphic_relations import RELATIONS
 from gce.domain.tasks.scheduling.presets import PRESETS
+from gce.domain.tasks.scheduling.project_files import project_of
+from gce.domain.tasks.scheduling.psplib_like import PSPLIB_LIKE, draw_project, with_project_deadline
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
 from gce.domain.tasks.scheduling.scores import SCORES
+from gce.domain.tasks.scheduling.short_schedules import short_schedule
+from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
-from gce.domain.tasks.task import Drawn, Task, TaskTier
+from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 from gce.domain.verdicts import Step, Verdict
 
 __all__ = ["ANSWER_ONLY", "BRIEF", "CODE_WORDED", "RELABELLED", "REWORDED", "SCHEDULING"]
 
-
+LIKE_PSPLIB = "psplib-like"
+"""The preset of larger projects."""
 TOKENS_A_JOB = 80
 """Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop, and with
 more jobs than 640 tokens have room for."""
@@ -44,6 +51,8 @@ MOST_IN_640 = 11
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
+    if preset == LIKE_PSPLIB:
+        return draw_project(next(spec for spec in PSPLIB_LIKE if spec.name == tier), rng)
     (spec,) = [spec for spec in PRESETS[preset] if spec.name == tier]
     return draw_instance(spec, preset, rng, solve or exact_solve)
 
@@ -54,10 +63,31 @@ def _prompt(instance: Instance, rng: random.Random, phrases: Phrases = TAUGHT) -
 
 def _labelled(alphabet: Sequence[str]) -> Drawn:
     """Return how the same problems are drawn with jobs named by the labels of another alphabet."""
-    mapping = dict(zip(UPPER, alphabet, strict=True))
-    return Drawn(
-        lambda preset, tier, rng, solve: relabelled(_draw(preset, tier, rng, solve), mapping), stream="scheduling"
-    )
+    letters = dict(zip(UPPER, alphabet, strict=True))
+
+    def draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
+        instance = _draw(preset, tier, rng, solve)
+        return relabelled(instance, {label: letters[label[0]] + label[1:] for label in instance.labels})
+
+    return Drawn(draw, stream="scheduling", of_records=_of_files)
+
+
+def _of_files(task: Task, preset: str, records: Sequence[Any]) -> Task:
+    """Return the task over projects from files, with a tier for each number of jobs; all are test problems.
+
+    A project without a deadline is given that of the preset `psplib-like`.
+    """
+    projects = sorted(map(project_of, records), key=lambda each: len(each.jobs))
+    projects = [with_project_deadline(each) if each.horizon is None else each for each in projects]
+    sizes = {f"J{len(each.jobs)}": len(each.jobs) for each in projects}
+    found = of_listed(task, preset, ((f"J{len(each.jobs)}", "test", each) for each in projects))
+    tiers = (evolve(tier, max_tokens=_max_tokens(sizes[tier.name])) for tier in found.presets[preset])
+    return evolve(found, presets={preset: tuple(tiers)})
+
+
+def _max_tokens(jobs: int) -> int | None:
+    """Maximum tokens of a response to a problem of so many jobs; None for the task's."""
+    return TOKENS_A_JOB * jobs if jobs > MOST_IN_640 else None
 
 
 def _verify(problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
@@ -69,12 +99,22 @@ def _check_steps(problem: Problem, text: str) -> tuple[Step, ...]:
 
 
 def _reasoned(problem: Problem, solve: Any = None) -> str | None:
-    """Demonstrate list scheduling: by deadline, or in the order of an optimal schedule if `solve` is given."""
+    """Demonstrate list scheduling: by deadline, or in the order of an optimal schedule if `solve` is given.
+
+    A large instance is scheduled in the order of a short schedule.
+    """
     instance = problem.instance
+    if solve is None and len(instance.jobs) > MAX_JOBS:
+        solve = _short
     if solve is None:
         return worked_response(instance, by_deadline(instance, instance.labels), deadlines=True)
     starts = solve(instance).starts
     return None if starts is None else worked_response(instance, sorted(instance.labels, key=starts.__getitem__))
+
+
+def _short(instance: Instance) -> Solution:
+    starts = short_schedule(instance)
+    return Solution("feasible", starts, instance.makespan(starts), critical_path_length(instance))
 
 
 def _answer_alone(problem: Problem, solve: Any = None) -> str | None:
@@ -114,13 +154,18 @@ SCHEDULING = Task(
                 tier.name,
                 tier.held_out,
                 tier.curriculum_level,
-                TOKENS_A_JOB * tier.jobs if tier.curriculum_level or tier.jobs > MOST_IN_640 else None,
+                TOKENS_A_JOB * tier.jobs if tier.curriculum_level else _max_tokens(tier.jobs),
             )
             for tier in tiers
         )
         for name, tiers in PRESETS.items()
+    }
+    | {
+        LIKE_PSPLIB: tuple(
+            TaskTier(tier.name, tier.held_out, max_tokens=_max_tokens(tier.jobs)) for tier in PSPLIB_LIKE
+        )
     },
-    draw=Drawn(_draw, stream="scheduling"),
+    draw=Drawn(_draw, stream="scheduling", of_records=_of_files),
     prompt=_prompt,
     digest=canonical_digest,
     verify=_verify,

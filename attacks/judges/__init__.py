@@ -1,0 +1,1 @@
+"""Second judges of environments of other frameworks, for `gce audit-environments --judges`."""

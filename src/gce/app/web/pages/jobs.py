@@ -1,0 +1,58 @@
+"""Jobs: the queue, and each job with its log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from gce.app.progress import duration
+from gce.app.web.api.jobs import job_of, jobs_of
+from gce.app.web.jobs import JobRecord, Jobs
+from gce.app.web.rendering import page
+from gce.app.web.served import run_id
+from gce.errors import BadInput
+
+__all__ = ["ROUTES"]
+
+
+def _row(jobs: Jobs, job: JobRecord, runs: Any) -> dict[str, Any]:
+    status = jobs.status(job)
+    took = None if status.started is None or status.ended is None else status.ended - status.started
+    name = run_id(Path(job.run)) if job.run else ""
+    return {
+        "job": job,
+        "how": status,
+        "created": datetime.fromtimestamp(job.created, UTC),
+        "took": "" if took is None else duration(took),
+        "run": name if name in runs else "",
+    }
+
+
+async def jobs(request: Request) -> Response:
+    """All jobs."""
+    found, runs = jobs_of(request), request.app.state.served.runs()
+    return page(request, "jobs.html", rows=[_row(found, job, runs) for job in found.each()[:200]])
+
+
+async def one(request: Request) -> Response:
+    """One job; a form cancels it, or puts it into the queue again."""
+    found, job = jobs_of(request), job_of(request)
+    if request.method == "POST":
+        if (await request.form()).get("do") == "cancel":
+            found.cancel(job.id)
+        else:
+            with suppress(BadInput):  # Two pages may be open: what it is now is shown.
+                found.resume(job.id)
+        return RedirectResponse(f"/jobs/{job.id}", 303)
+    row = _row(found, job, request.app.state.served.runs())
+    settings = found.file(job, "run.toml").is_file()
+    return page(request, "job.html", **row, log=found.log(job), output=found.output(job), settings=settings)
+
+
+ROUTES = (Route("/jobs", jobs), Route("/jobs/{job}", one, methods=["GET", "POST"]))

@@ -1,0 +1,104 @@
+"""A run: how far it has come, live, and its report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from gce.app.settings.config_file import settings_toml
+from gce.app.settings.written import call_of, command_of, differing
+from gce.app.tables.summary import rollout_rows
+from gce.app.web.overview import overview_of
+from gce.app.web.reading import figure_key, figure_response, report_of
+from gce.app.web.rendering import page
+from gce.app.web.served import Served, find_run, served_of, stamp_of
+from gce.app.wiring.figures import can_draw
+from gce.app.wiring.runs import writer_of
+from gce.app.wiring.system import resident_bytes
+from gce.domain.figures import Table
+
+__all__ = ["ROUTES"]
+
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_SIGNS = 15.0
+"""Of life, where nothing happens; behind a proxy, a silent connection is closed."""
+
+
+def run(request: Request) -> Response:
+    """The page of a run."""
+    served, path = served_of(request), find_run(request)
+    found = overview_of(served, path)
+    if found.settings is None:
+        return page(request, "unreadable.html", 422, run=found)
+    report = report_of(served, path)
+    return page(
+        request,
+        "run.html",
+        **_live(served, path),
+        sections=report.sections,
+        figure_key=figure_key,
+        can_draw=can_draw(),
+        differing=differing(found.settings),
+        command=command_of(found.settings),
+        call=call_of(found.settings),
+        toml="\n".join(settings_toml(found.settings)),
+    )
+
+
+def live(request: Request) -> Response:
+    """The part of the page that changes while the run goes on."""
+    return page(request, "live.html", **_live(served_of(request), find_run(request)))
+
+
+def _live(served: Served, path: Path) -> dict[str, Any]:
+    found = overview_of(served, path)
+    process = writer_of(path)
+    last = found.records[-1] if found.records else None
+    return {
+        "run": found,
+        "last": last,
+        "rollouts": Table(*rollout_rows([last])) if last is not None and last.tiers else None,
+        "memory": None if process is None else resident_bytes(process),
+    }
+
+
+async def events(request: Request) -> Response:
+    """A line for each change of a run, as server-sent events."""
+    path = find_run(request)
+
+    def seen() -> str:
+        return sha256(repr((stamp_of(path), writer_of(path))).encode()).hexdigest()[:16]
+
+    async def lines() -> AsyncIterator[str]:
+        before, said = "", 0.0
+        while not await request.is_disconnected():
+            now = await run_in_threadpool(seen)
+            if now != before or time.monotonic() - said > SECONDS_BETWEEN_SIGNS:
+                yield f"id: {now}\ndata: {now}\n\n" if now != before else ": nothing new\n\n"
+                before, said = now, time.monotonic()
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
+
+
+def figure(request: Request) -> Response:
+    """A figure of the report."""
+    return figure_response(request, report_of(served_of(request), find_run(request)).sections)
+
+
+ROUTES = (
+    Route("/runs/{run}", run),
+    Route("/runs/{run}/live", live),
+    Route("/runs/{run}/events", events),
+    Route("/runs/{run}/figures/{figure}", figure),
+)

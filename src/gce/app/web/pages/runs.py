@@ -1,0 +1,104 @@
+"""The list of runs: filtered, sorted, compared, deleted and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from gce.app.web.overview import SPARK_HEIGHT, SPARK_WIDTH, RunOverview, overview_of, spark
+from gce.app.web.rendering import page
+from gce.app.web.served import find_run, served_of
+from gce.app.web.trash import restore, throw_away, trashed
+from gce.errors import BadInput, RunInUse
+
+__all__ = ["ROUTES"]
+
+STATES = ("running", "finished", "interrupted", "unreadable")
+COLUMNS: Mapping[str, Callable[[RunOverview], Any]] = {
+    "name": lambda run: run.name,
+    "state": lambda run: STATES.index(run.state),
+    "task": lambda run: run.task,
+    "model": lambda run: run.model,
+    "iteration": lambda run: run.iteration,
+    "gain": lambda run: -2.0 if run.gain is None else run.gain.value,
+    "time": lambda run: run.seconds,
+    "tokens": lambda run: run.tokens or 0,
+}
+"""What the list is sorted by."""
+MOST_LISTED = 200
+MOST_TRASH = 20
+
+
+def runs(request: Request) -> Response:
+    """The runs of the folder."""
+    served, asked = served_of(request), request.query_params
+    words, state = asked.get("q", "")[:200].lower().split(), asked.get("state", "")
+    sort, down = asked.get("sort", "name"), asked.get("order") == "down"
+    everything = [overview_of(served, path) for path in served.runs().values()]
+    found = [
+        run
+        for run in everything
+        if state in ("", run.state) and all(word in f"{run.name} {run.task} {run.model}".lower() for word in words)
+    ]
+    found.sort(key=COLUMNS.get(sort, COLUMNS["name"]), reverse=down)
+
+    def sorted_by(column: str) -> str:
+        order = "down" if column == sort and not down else "up"
+        return "?" + urlencode({"q": asked.get("q", ""), "state": state, "sort": column, "order": order})
+
+    return page(
+        request,
+        "runs.html",
+        runs=found[:MOST_LISTED],
+        left_out=len(found) - MOST_LISTED,
+        total=len(everything),
+        q=asked.get("q", ""),
+        state=state,
+        states=STATES,
+        columns=COLUMNS,
+        sort=sort,
+        down=down,
+        sorted_by=sorted_by,
+        spark=spark,
+        size=(SPARK_WIDTH, SPARK_HEIGHT),
+        trash=list(trashed(served).values())[:MOST_TRASH],
+        deleted=asked.get("deleted", ""),
+    )
+
+
+def delete(request: Request) -> Response:
+    """Ask whether a run is to be deleted; then move it into the trash."""
+    served, path = served_of(request), find_run(request)
+    if request.method == "GET":
+        return page(request, "delete.html", run=overview_of(served, path), refused=False)
+    try:
+        found = throw_away(served, path)
+    except RunInUse:
+        return page(request, "delete.html", 409, run=overview_of(served, path), refused=True)
+    return RedirectResponse(f"/?deleted={found.id}", 303)
+
+
+def undo(request: Request) -> Response:
+    """Bring a run back from the trash."""
+    served = served_of(request)
+    found = trashed(served).get(request.path_params["id"])
+    if found is None:
+        raise HTTPException(404)
+    try:
+        path = restore(served, found)
+    except BadInput as error:
+        raise HTTPException(409) from error
+    return RedirectResponse(f"/runs/{served.id_of(path)}", 303)
+
+
+ROUTES = (
+    Route("/", runs),
+    Route("/runs/{run}/delete", delete, methods=["GET", "POST"]),
+    Route("/trash/{id}/restore", undo, methods=["POST"]),
+)

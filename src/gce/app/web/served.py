@@ -1,0 +1,138 @@
+"""The folder that is served, and what was read of it. Runs are known by ids: no text of a client becomes a path."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from gce.errors import BadInput
+
+__all__ = ["OWN", "Served", "find_run", "run_id", "served_of", "stamp_of"]
+
+OWN = ".gce-serve"
+"""Folder in the served one for what the server itself keeps."""
+DATABASE = "run.sqlite"
+DEPTH = 3
+"""Folders below the served one: a study's runs are STUDY/CONDITION/SEED."""
+SECONDS_LISTED = 1.0
+MOST_KEPT = 2_000
+"""Things that have been read or drawn and stay in memory, the last used ones."""
+
+Value = TypeVar("Value")
+
+
+class Served:
+    """The runs in a folder. Links are not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        """BadInput where nothing can be written there: indices of answers and the trash lie in it."""
+        self.folder = folder.resolve()
+        self.own = self.folder / OWN
+        try:
+            self.own.mkdir(exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"expected a folder that can be written, got {folder}: {error.strerror}") from error
+        if self.own.is_symlink():
+            raise BadInput(f"expected {self.own} to be a folder, got a link: delete it")
+        self._kept: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._listed: tuple[float, Mapping[str, Path]] = (-1.0, {})
+
+    def runs(self) -> Mapping[str, Path]:
+        """The directories of all runs by id."""
+        listed, found = self._listed
+        if not found or time.monotonic() - listed > SECONDS_LISTED:
+            found = {self.id_of(path): path for path in _runs(self.folder, DEPTH)}
+            self._listed = time.monotonic(), found
+        return found
+
+    def studies(self) -> Mapping[str, Path]:
+        """Folders of runs named CONDITION/seed-NUMBER, by id."""
+        found = {path.parent.parent for path in self.runs().values() if path.name.startswith("seed-")}
+        return {self.id_of(path): path for path in sorted(found) if path.is_relative_to(self.folder)}
+
+    def id_of(self, path: Path) -> str:
+        """The id of a folder in the served one, which has one itself."""
+        return run_id(path.relative_to(self.folder))
+
+    def name_of(self, path: Path) -> str:
+        """What people call a run: its path within the folder."""
+        return str(path.relative_to(self.folder))
+
+    def changed(self) -> None:
+        """Look into the folder anew with the next request."""
+        self._listed = (-1.0, {})
+
+    def kept(self, key: Hashable, stamp: Hashable, make: Callable[[], Value]) -> Value:
+        """What `make` returns, made anew only where the stamp is another one."""
+        with self._lock:
+            held = self._kept.pop(key, None)
+            if held is not None and held[0] == stamp:
+                self._kept[key] = held
+                found: Value = held[1]
+                return found
+        made = make()
+        with self._lock:
+            self._kept[key] = stamp, made
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _runs(folder: Path, depth: int) -> Iterator[Path]:
+    """Runs none of whose files is a link."""
+    try:
+        with os.scandir(folder) as entries:
+            inside = sorted(entries, key=lambda each: each.name)
+    except OSError:
+        return
+    if any(each.name == DATABASE and each.is_file(follow_symlinks=False) for each in inside):
+        if not any(each.is_symlink() for each in inside):
+            yield folder
+    elif depth:
+        for each in inside:
+            if not each.name.startswith(".") and each.is_dir(follow_symlinks=False):
+                yield from _runs(folder / each.name, depth - 1)
+
+
+def run_id(path: Path) -> str:
+    """An id from a path within the folder: readable, without slashes, and always the same."""
+    name = "-".join(path.parts)
+    words = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
+    return f"{words}-{sha256('/'.join(path.parts).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}".lstrip("-")
+
+
+def stamp_of(run: Path) -> tuple[tuple[str, int, int], ...]:
+    """Another value whenever something was written to a run."""
+    found = []
+    for name in (DATABASE, f"{DATABASE}-wal", "summary.json", "validity.json", "lock"):
+        try:
+            seen = os.stat(run / name, follow_symlinks=False)
+        except OSError:
+            continue
+        found.append((name, seen.st_mtime_ns, seen.st_size))
+    return tuple(found)
+
+
+def served_of(request: Request) -> Served:
+    """The folder that this application serves."""
+    found: Served = request.app.state.served
+    return found
+
+
+def find_run(request: Request, id_: str | None = None) -> Path:
+    """The directory of a run, by default of the one that the address names; 404 where there is none."""
+    found = served_of(request).runs().get(request.path_params["run"] if id_ is None else id_)
+    if found is None:
+        raise HTTPException(404)
+    return found

@@ -1,0 +1,270 @@
+"""The interface for programs, and the pages that start work: what they take, what they refuse, what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("jinja2")
+pytest.importorskip("python_multipart")
+pytest.importorskip("httpx2")
+
+from starlette.testclient import TestClient
+
+from gce.app.settings.records import TrainSettings, all_settings
+from gce.app.web.api.schemas import train_settings_schema
+from gce.app.web.api.table import ENDPOINTS
+from gce.app.web.application import application
+from gce.app.web.asks import Offered
+from gce.app.web.settings import WebSettings
+from gce.errors import SettingError
+
+Client = TestClient
+PROBLEM = "scheduling/grounded/dev/T0/3/0"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<svg/onload=alert(1)>",
+    "{{ 7 * 7 }}{% raw %}",
+    "</textarea><style>*{display:none}</style>",
+    "\u202etxt\u2066",
+    "a\x00b\x1b[2J",
+    "../../etc/passwd",
+    "'; DROP TABLE runs; --",
+)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    app = application(WebSettings(tmp_path))
+    app.state.launcher.jobs._at_once = {"long": 0, "short": 0}  # What is submitted stays in the queue.
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=True) as found:
+        yield found
+
+
+def form_of(client: Client, page: str) -> dict[str, str]:
+    token = re.search(r'name="csrf" value="([^"]+)"', client.get(page).text)
+    assert token is not None
+    return {"csrf": token[1]}
+
+
+def refused(answer: Any, status: int) -> dict[str, Any]:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    found: dict[str, Any] = answer.json()
+    assert found["status"] == status and "Traceback" not in answer.text
+    return found
+
+
+def test_a_problem_is_drawn_and_answers_to_it_are_judged_as_gce_verify_does(client: Client) -> None:
+    drawn = client.get("/api/v1/problems", params={"task": "scheduling", "tier": "T0", "seed": "3"}).json()
+    assert drawn["key"] == PROBLEM
+    jobs = [job["label"] for job in drawn["instance"]["jobs"]]
+    wrong = client.post("/api/v1/judge", json={"problem": PROBLEM, "answer": f"Answer: {jobs[0]} 0"}).json()
+    assert (wrong["outcome"], wrong["right"], wrong["reward"]) == ("wrong", False, 0.0)
+    assert {each["kind"] for each in wrong["verdicts"][0]["violations"]} == {"missing"}
+    unread = client.post("/api/v1/judge", json={"problem": PROBLEM, "answer": "\n".join(HOSTILE)}).json()
+    assert not unread["right"]
+    refused(client.post("/api/v1/judge", json={"problem": "scheduling/none/dev/T0/3/0", "answer": ""}), 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"problem": PROBLEM}, 422),
+        ({"problem": PROBLEM, "answer": 3}, 422),
+        ({"problem": PROBLEM, "answer": "", "more": 1}, 422),
+        ({"problem": PROBLEM, "answer": "x" * 100_001}, 422),
+        ({"problem": PROBLEM, "answer": "", "task": "os:path"}, 422),
+        ({"problem": PROBLEM, "answer": "", "task": "programs@/etc/passwd"}, 422),
+        (b'{"problem": ', 400),
+        (b'{"problem": NaN}', 400),
+        (b"[" * 100_000, 400),
+        (b"[]", 422),
+    ],
+    ids=range(10),
+)
+def test_a_request_that_is_not_as_described_is_refused_without_an_exceptions_text(
+    client: Client, body: Any, status: int
+) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    refused(client.post("/api/v1/judge", content=content, headers=headers), status)
+
+
+def test_a_body_of_another_type_is_refused(client: Client) -> None:
+    refused(client.post("/api/v1/judge", content=b"{}", headers={"content-type": "text/plain"}), 415)
+    refused(client.post("/api/v1/judge", json={}, headers={"origin": "http://elsewhere"}), 403)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"lora": {"rank": 0}}, "lora.rank"),
+        ({"lora": {"rnk": 1}}, "lora.rnk"),
+        ({"task": "os:path"}, "task"),
+        ({"model": {"name": "command:rm -rf {prompt_file}"}}, "model.name"),
+        ({"model": {"name": "http://169.254.169.254/v1#m"}}, "model.name"),
+        ({"model": {"sampler": "llama:/etc/passwd"}}, "model.sampler"),
+        ({"model": {"adapter": "/etc"}}, "model.adapter"),
+        ({"executor": {"runner": "unsafe-local"}}, "executor.runner"),
+        ({"executor": {"kind": "os:system"}}, "executor.kind"),
+        ({"objective": {"algorithm": "os:path"}}, "objective.algorithm"),
+        ({"rollouts": {"strategy": "os:path"}}, "rollouts.strategy"),
+        ({"evaluators": {"teach": {"verifier": 1.0, "os:path": 1.0}}}, "evaluators.teach"),
+        ({"evaluation": {"also_measure": ["beliefs@/etc/passwd"]}}, "evaluation.also_measure"),
+        ({"rollouts": {"problems": 1}}, "rollouts.problems"),
+    ],
+)
+def test_settings_of_a_run_are_bounded_and_name_nothing_outside_the_program(
+    client: Client, settings: dict[str, Any], field: str
+) -> None:
+    found = refused(client.post("/api/v1/jobs/train", json={"settings": settings}), 422)
+    assert [each["field"] for each in found["errors"]] == [field]
+    assert client.get("/api/v1/jobs").json()["total"] == 0
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", ".hidden", "a/b", "", " ", "x" * 61, *HOSTILE])
+def test_a_runs_name_is_no_path(client: Client, tmp_path: Path, name: str) -> None:
+    answer = client.post("/api/v1/jobs/train", json={"name": name})
+    assert answer.status_code == (202 if name == "" else 422)
+    assert [path.name for path in tmp_path.iterdir()] == [".gce-serve"]
+
+
+def test_a_job_is_submitted_listed_cancelled_and_resumed(client: Client) -> None:
+    answer = client.post("/api/v1/jobs/train", json={"name": "one", "settings": {"stopping": {"iterations": 1}}})
+    assert answer.status_code == 202
+    job = answer.json()
+    assert client.get(answer.headers["location"]).json()["state"] == "queued"
+    refused(client.post("/api/v1/jobs/train", json={"name": "one"}), 409)
+    refused(client.post(f"/api/v1/jobs/{job['id']}/resume"), 409)
+    assert client.post(f"/api/v1/jobs/{job['id']}/cancel").json()["state"] == "cancelled"
+    events = client.get(f"/api/v1/jobs/{job['id']}/events")
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert events.text.startswith("event: state\n") and events.text.endswith("event: over\ndata: {}\n\n")
+    assert client.post(f"/api/v1/jobs/{job['id']}/resume").json()["attempt"] == 2
+    assert client.get("/api/v1/jobs").json()["total"] == 1
+    refused(client.get("/api/v1/jobs/..%2f..%2fetc"), 404)
+    refused(client.get("/api/v1/jobs/20260101-000000-00000000"), 404)
+
+
+def test_the_queue_is_limited(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gce.app.web.jobs.MOST_WAITING", 1)
+    assert client.post("/api/v1/jobs/evaluate", json={"n": 2, "tiers": ["T0"]}).status_code == 202
+    refused(client.post("/api/v1/jobs/evaluate", json={"n": 2}), 429)
+
+
+def test_the_interface_of_isopro_has_its_envelope_of_errors(client: Client) -> None:
+    found = client.get("/healthcheck").json()
+    assert set(found) == {"status", "timestamp"}
+    for path, body in (
+        ("/simulate", {"type": "qa", "question": "?"}),
+        ("/simulate", {"type": "orchestration", "prompt": "x"}),
+        ("/simulate/reason", {"prompt": " "}),
+        ("/simulate/reason", {"prompt": "x", "model": "command:id"}),
+    ):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 400 and set(answer.json()) == {"error"}
+    assert client.post("/simulate/qa", json={}).status_code == 404
+
+
+@pytest.mark.slow
+def test_a_model_reasons_in_the_envelope_of_isopro(tmp_path: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    with TestClient(application(WebSettings(tmp_path)), base_url="http://localhost") as client:
+        asked = {"type": "reason", "prompt": "Plan.", "context": "Be short.", "max_tokens": 8}
+        found = client.post("/simulate", json=asked).json()
+        assert set(found) == {"run_id", "output", "metadata"} and isinstance(found["output"], str)
+        assert found["metadata"]["simulation_type"] == "reason" and found["metadata"]["context"] == "Be short."
+
+
+def test_the_document_describes_every_endpoint_and_every_setting(client: Client) -> None:
+    found = client.get("/api/v1/openapi.json").json()
+    described = {(path, method.upper()) for path, each in found["paths"].items() for method in each}
+    assert described == {(each.path, each.method) for each in ENDPOINTS}
+    assert found["components"]["schemas"]["TrainSettings"] == json.loads(json.dumps(train_settings_schema()))
+    names = {
+        f"{section}.{name}" if "properties" in each else section
+        for section, each in train_settings_schema()["properties"].items()
+        for name in each.get("properties", [""])
+    }
+    assert names == set(all_settings())
+
+
+def test_the_default_settings_are_offered() -> None:
+    Offered().check_settings(TrainSettings())
+    with pytest.raises(SettingError, match="one of those that this server offers"):
+        Offered().check(task="scheduling", model="openai:gpt-5")
+    Offered(models=("openai:gpt-5",)).check(task="scheduling", model="openai:gpt-5")
+
+
+def test_the_form_of_a_new_run_has_every_setting_and_reads_what_it_writes(client: Client) -> None:
+    page = client.get("/new").text
+    hidden = {"model.adapter", "model.sampler", "executor.kind"}
+    assert {name for name in all_settings() if f'name="{name}"' in page} == set(all_settings()) - hidden
+    form = {**form_of(client, "/new"), "lora.rank": "3", "stopping.until": "0.9", "curriculum.ladder": "true"}
+    toml = client.post("/new", data={**form, "do": "toml"}).text
+    assert "rank = 3\n" in toml and "until = 0.9\n" in toml
+    again = client.post("/new", data={**form_of(client, "/new"), "do": "read", "config": toml}).text
+    assert re.search(r'name="lora.rank" value="3"', again) and re.search(r'name="stopping.until" value="0.9"', again)
+    for template in ("trial", "paper", "isopro", "until", "grpo", "weak", "control"):
+        form = form_of(client, f"/new?template={template}")
+        assert client.get(f"/new?template={template}").status_code == 200
+    assert client.get("/new?template=none").status_code == 404
+
+
+def test_a_run_is_launched_from_the_form_and_its_settings_are_found_again(client: Client) -> None:
+    form = {**form_of(client, "/new"), "name": "one", "lora.rank": "3", "do": "launch"}
+    answer = client.post("/new", data=form, follow_redirects=False)
+    assert answer.status_code == 303
+    job = answer.headers["location"].removeprefix("/jobs/")
+    assert "one: scheduling" in client.get(f"/jobs/{job}").text and "one: scheduling" in client.get("/jobs").text
+    assert 'name="lora.rank" value="3"' in client.get(f"/new?job={job}").text
+    for name, value, words in (
+        ("lora.rank", "0", "lora.rank: expected a whole number"),
+        ("task", "../x", "must be one of those that this server offers"),
+        ("name", "../x", "expected a name of letters"),
+        ("name", "one", "there is a run one already"),
+    ):
+        wrong = client.post("/new", data={**form, name: value})
+        assert wrong.status_code == 422 and words in wrong.text
+    assert client.post("/new", data={**form, "csrf": "forged"}).status_code == 403
+    token = form_of(client, f"/jobs/{job}")
+    client.post(f"/jobs/{job}", data={**token, "do": "cancel"})
+    assert client.get(f"/api/v1/jobs/{job}").json()["state"] == "cancelled"
+
+
+def test_the_playground_judges_and_shows_hostile_answers_as_text(client: Client) -> None:
+    form = form_of(client, "/play?seed=3")
+    chosen = {"task": "scheduling", "preset": "grounded", "tier": "T0", "split": "dev", "seed": "3", "index": "0"}
+    for text in HOSTILE:
+        found = client.post("/play", data={**form, **chosen, "do": "judge", "answer": text})
+        assert found.status_code == 200 and "Verdict" in found.text
+        assert "<script>alert" not in found.text and "<svg/onload" not in found.text and "<style>*" not in found.text
+    asked = {**form, **chosen, "do": "ask", "model": "gce-tiny", "strategy": "zero-shot"}
+    answer = client.post("/play", data=asked, follow_redirects=False)
+    assert answer.status_code == 303 and "queued" in client.get(answer.headers["location"]).text
+    for name, value in (("model", "command:id"), ("strategy", "os:path"), ("run", "../..")):
+        assert client.post("/play", data={**asked, name: value}, follow_redirects=False).status_code in (200, 404)
+    assert client.get("/api/v1/jobs").json()["total"] == 1
+    assert client.get("/play?task=os:path").status_code == 404
+    assert client.get("/play?seed=x&index=-1&tier=none&preset=%00").status_code == 200
+
+
+def test_a_worker_that_takes_too_long_is_ended_and_the_next_one_answers(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = client.app.state.desk  # type: ignore[attr-defined]
+    asked = {"problem": PROBLEM, "answer": "Answer:"}
+    assert client.post("/api/v1/judge", json=asked).status_code == 200
+    monkeypatch.setattr(desk, "_seconds", 0.0)
+    refused(client.post("/api/v1/judge", json=asked), 503)
+    monkeypatch.setattr(desk, "_seconds", 60.0)
+    began = time.monotonic()
+    assert client.post("/api/v1/judge", json=asked).status_code == 200
+    assert time.monotonic() - began < 60.0

@@ -1,0 +1,140 @@
+"""Pages of `gce serve` in Chromium: nothing of a model runs, a run is watched live, keys move, nothing is cut off."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+pytest.importorskip("httpx2")
+
+from test_web_pages import record, written
+from test_web_safety import HOSTILE
+from test_web_safety import record as hostile_record
+
+from gce.adapters.runs.run_directory import RunDirectory
+from gce.app.settings.records import TrainSettings
+from gce.app.web.served import run_id
+from gce.domain.serialization import to_plain
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+ONE, TWO, LIVE, HOSTILE_RUN = (run_id(Path(name)) for name in ("one", "two", "live", "<svg onload=alert(1)>"))
+SETTINGS = {"settings": to_plain(TrainSettings(preset="grounded"))}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("served")
+    written(root / "one", 120)
+    written(root / "two", 120)
+    with RunDirectory.create(root / "<svg onload=alert(1)>", SETTINGS) as run:
+        for n, text in enumerate(HOSTILE):
+            run.append("rollouts", hostile_record(text, n))
+        run.commit(1, None, {})
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "gce", "serve", str(folder), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONUNBUFFERED": "1"}) as server:
+        assert server.stdout is not None
+        found = re.search(r"http://\S+", server.stdout.readline())
+        assert found is not None
+        yield found[0]
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """A page whose dialogs, errors and requests to other places fail the test."""
+    context = browser.new_context(base_url=address, viewport={"width": 1024, "height": 900})
+    found, wrong = context.new_page(), list[str]()
+
+    def asked(dialog: Any) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    found.on("dialog", asked)
+    found.on("pageerror", lambda error: wrong.append(str(error)))
+    found.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+    found.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
+    yield found
+    context.close()
+    assert not wrong
+
+
+def test_nothing_that_a_model_wrote_runs(page: Any) -> None:
+    page.goto("/")
+    for place in ("", "/answers", *(f"/answers/rollouts/{n}" for n in range(len(HOSTILE)))):
+        page.goto(f"/runs/{HOSTILE_RUN}{place}")
+    assert page.locator("article pre").first.inner_text()
+
+
+def test_a_run_is_watched_without_reloading(page: Any, folder: Path) -> None:
+    with RunDirectory.create(folder / "live", SETTINGS) as run:
+        page.goto(f"/runs/{LIVE}")
+        page.locator("#live .running").wait_for()
+        page.evaluate("window.same = true")
+        run.append("rollouts", record(0))
+        tier = dict.fromkeys(("all_right", "all_wrong", "truncated", "unparsed", "distinct"), 0)
+        counts = {"rollouts": 1, "correct": 1, "problems": 1, "mean_tokens": 3.0, **tier}
+        plain = {"iteration": 1, "tiers": {"T0": counts}, "buffer": {}, "admitted": 0, "updates": 1, "loss": 0.1234}
+        run.append("iterations", {**plain, "gradient_norm": None, "entropy": None, "dropped": 0})
+        run.commit(1, None, {})
+        page.get_by_text("0.1234 nats").wait_for(timeout=10_000)
+    page.locator("#live .interrupted").wait_for(timeout=10_000)
+    assert page.evaluate("window.same"), "the page was not loaded again"
+
+
+def test_keys_alone_go_from_the_list_through_answers_and_back(page: Any) -> None:
+    page.goto(f"/runs/{ONE}/answers?moment=rollouts")
+    for key in ("j", "j", "ArrowDown", "k", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/answers/rollouts/1?*")
+    page.keyboard.press("j")
+    page.wait_for_url("**/answers/rollouts/2?*")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**/answers/rollouts/1?*")
+    page.go_back()
+    page.wait_for_url("**/answers/rollouts/2?*")
+
+
+def test_runs_are_ticked_compared_deleted_and_restored(page: Any) -> None:
+    page.goto("/?sort=name")
+    page.get_by_label("compare one").check()
+    page.get_by_label("compare two").check()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("heading", name="Paired difference").wait_for()
+    page.goto(f"/runs/{TWO}/delete")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_url(f"**/runs/{TWO}")
+
+
+@pytest.mark.parametrize("width", [1600, 1024, 400])
+def test_no_page_is_wider_than_the_screen(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    places = ("/", f"/runs/{ONE}", f"/runs/{ONE}/answers", f"/runs/{ONE}/answers/rollouts/1?beside={TWO}", "/studies")
+    for place in (*places, f"/compare?run={ONE}&run={TWO}", f"/runs/{HOSTILE_RUN}/answers/rollouts/28"):
+        page.goto(place)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place

@@ -1,0 +1,281 @@
+"""The pages of `gce serve`: what they say is what is stored, and the list of answers is exact and quick to page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("jinja2")
+pytest.importorskip("httpx2")
+from starlette.testclient import TestClient
+
+from gce.adapters.runs.answer_index import AnswerIndex, AnswerQuery
+from gce.adapters.runs.run_directory import RunDirectory, writer_of
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.values import settings_from
+from gce.app.settings.written import call_of, command_of
+from gce.app.web.answer_list import NAMES, describe
+from gce.app.web.application import application
+from gce.app.web.overview import spark
+from gce.app.web.pages.answers import SIZE, filters_of, number, query_of
+from gce.app.web.served import run_id
+from gce.app.web.settings import WebSettings
+from gce.domain.serialization import to_plain
+
+HOST = "http://localhost:8800"
+OUTCOMES = ("right", "wrong", "unreadable", "failed")
+
+
+def record(n: int, iteration: int = 1, **more: Any) -> dict[str, Any]:
+    """The n-th rollout: tiers and outcomes in turn, and one word in ten answers."""
+    outcome = OUTCOMES[n % 4]
+    scores = (1.0, 0.0 if n % 5 == 0 else 1.0)
+    return {
+        "key": f"k{n}",
+        "problem": f"scheduling/grounded/train/T{n % 3}/0/{n // 2}",
+        "digest": f"d{n // 2}",
+        "tier": f"T{n % 3}",
+        "prompt": [{"role": "user", "content": "plan these jobs"}],
+        "text": f"thinking\nAnswer: {n}" + (" kingfisher" if n % 10 == 0 else ""),
+        "tokens": 3,
+        "finish_reason": "stop",
+        "policy": "p",
+        "right": outcome == "right",
+        "outcome": outcome,
+        "verdicts": [
+            {"status": outcome, "score": score, "evaluator": f"e{place}", "version": "1", "violations": []}
+            for place, score in enumerate(scores)
+        ],
+        "iteration": iteration,
+        "admitted": False,
+        "shown": False,
+        **more,
+    }
+
+
+def written(path: Path, rollouts: int, each: int = 60, tested: bool = True) -> None:
+    with RunDirectory.create(path, {"settings": to_plain(TrainSettings(preset="grounded"))}) as run:
+        for iteration in range(1, -(-rollouts // each) + 1):
+            for n in range((iteration - 1) * each, min(iteration * each, rollouts)):
+                run.append("rollouts", record(n, iteration))
+            run.commit(iteration, None, {})
+        if tested:
+            run.write_answers("test-before", [record(n, right=False, outcome="wrong") for n in range(8)])
+            run.write_answers("test-after", [record(n, right=True, outcome="right") for n in range(8)])
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    written(tmp_path / "one", 240)
+    written(tmp_path / "two", 240)
+    with TestClient(application(WebSettings(tmp_path)), base_url=HOST) as found:
+        yield found
+
+
+def test_paging_forwards_and_back_shows_every_answer_once(client: TestClient, tmp_path: Path) -> None:
+    address: str | None = f"/runs/{run_id(Path('one'))}/answers?moment=rollouts"
+    forwards, places = [], []
+    while address:
+        places.append(address)
+        page = client.get(address).text
+        forwards += re.findall(r"/answers/rollouts/(\d+)\?", page)
+        later = re.search(r'rel="next" href="([^"]+)"', page)
+        address = later and f"/runs/{run_id(Path('one'))}/answers{later[1].replace('&amp;', '&')}"
+    assert forwards == [str(n) for n in range(240)] and len(places) == -(-240 // SIZE)
+    earlier = re.search(r'rel="prev" href="([^"]+)"', client.get(places[-1]).text)
+    assert earlier is not None
+    page = client.get(f"/runs/{run_id(Path('one'))}/answers{earlier[1].replace('&amp;', '&')}").text
+    assert re.findall(r"/answers/rollouts/(\d+)\?", page) == [str(n) for n in range(150, 200)]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> AnswerIndex:
+    root = tmp_path_factory.mktemp("index")
+    written(root / "run", 300)
+    found = AnswerIndex(root / "index.sqlite", root / "run", NAMES)
+    assert found.grow(describe, 60.0)
+    return found
+
+
+@given(
+    query=st.builds(
+        AnswerQuery,
+        moment=st.sampled_from(["", "rollouts", "after", "before"]),
+        tier=st.sampled_from(["", "T0", "T1", "T7"]),
+        outcome=st.sampled_from(["", *OUTCOMES]),
+        first=st.none() | st.integers(0, 7),
+        last=st.none() | st.integers(0, 7),
+        disagree=st.booleans(),
+        words=st.sampled_from(["", "kingfisher", "KING", "plan 12", '"OR" NEAR(', "nothing"]),
+    ),
+    size=st.integers(1, 400),
+)
+def test_a_query_finds_what_a_plain_filter_finds(index: AnswerIndex, query: AnswerQuery, size: int) -> None:
+    everything = index.page(AnswerQuery(), size=1000)
+    assert len(everything) == 316
+
+    def fits(place: int) -> bool:
+        each = everything[place]
+        text = f"plan these jobs thinking answer {each.beginning}".lower()
+        wanted = re.findall(r"\w+", query.words.lower())
+        return (
+            query.moment in ("", each.moment)
+            and query.tier in ("", each.tier)
+            and query.outcome in ("", each.outcome)
+            and (query.first is None or (each.iteration is not None and each.iteration >= query.first))
+            and (query.last is None or (each.iteration is not None and each.iteration <= query.last))
+            and (not query.disagree or each.disagree)
+            and all(any(word.startswith(w) for word in re.findall(r"\w+", text)) for w in wanted)
+        )
+
+    expected = [everything[place] for place in range(len(everything)) if fits(place)]
+    assert index.page(query, size=size) == expected[:size]
+    assert index.page(query, size=size, before=2**53) == expected[-size:]
+
+
+def test_an_index_grows_with_its_run_and_begins_again_where_the_run_was_taken_back(tmp_path: Path) -> None:
+    written(tmp_path / "run", 60, tested=False)
+    index = AnswerIndex(tmp_path / "index.sqlite", tmp_path / "run", NAMES)
+    assert index.grow(describe, 60.0) and sum(index.counts().values()) == 60
+    with RunDirectory.open(tmp_path / "run") as run:
+        run.append("rollouts", record(60, 2))
+        run.commit(2, None, {})
+    assert index.grow(describe, 60.0) and sum(index.counts().values()) == 61
+    with RunDirectory.open(tmp_path / "run") as run:
+        run.write_answers("test-after", [record(0)])
+    assert index.grow(describe, 60.0) and sum(index.counts().values()) == 62
+    with RunDirectory.open(tmp_path / "run") as run:
+        run.write_answers("test-after", [record(1), record(2)])
+    assert index.grow(describe, 60.0)
+    assert [each.problem for each in index.page(AnswerQuery(moment="after"), size=9)] == [
+        record(1)["problem"],
+        record(2)["problem"],
+    ]
+    assert index.record("rollouts", 60) == record(60, 2) and index.record("rollouts", 61) is None
+    assert index.record("passwd", 0) is None
+
+
+def test_two_that_add_to_an_index_at_once_add_each_answer_once(tmp_path: Path) -> None:
+    written(tmp_path / "run", 60, tested=False)
+    one, other = (AnswerIndex(tmp_path / "index.sqlite", tmp_path / "run", NAMES) for _ in range(2))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda index: index.grow(describe, 60.0), [one, other, one, other]))
+    assert one.grow(describe, 60.0)
+    assert [each.sequence for each in one.page(AnswerQuery(), size=99)] == list(range(60))
+
+
+def test_a_permanent_link_opens_before_anything_is_indexed(client: TestClient) -> None:
+    page = client.get(f"/runs/{run_id(Path('one'))}/answers/rollouts/237")
+    assert page.status_code == 200 and "Answer: 237" in page.text
+    for missing in ("rollouts/240", "rollouts/-1", "rollouts/x", "elsewhere/0", "rollouts/" + "9" * 400):
+        assert client.get(f"/runs/{run_id(Path('one'))}/answers/{missing}").status_code == 404
+
+
+def test_two_runs_stand_side_by_side_and_are_compared(client: TestClient) -> None:
+    one, two = run_id(Path("one")), run_id(Path("two"))
+    page = client.get(f"/runs/{one}/answers/rollouts/6?beside={two}").text
+    assert page.count("<article") == 2
+    page = client.get(f"/compare?run={one}&run={two}").text
+    assert "Paired difference" in page and "+0.0 (" in page
+    assert client.get(f"/compare?run={one}").status_code == 400
+
+
+def test_the_list_is_filtered_and_sorted(client: TestClient) -> None:
+    names = r'<th scope="row"><a href="/runs/[^"]+">([^<]+)<'
+    assert re.findall(names, client.get("/").text) == ["one", "two"]
+    assert re.findall(names, client.get("/?sort=name&order=down").text) == ["two", "one"]
+    assert re.findall(names, client.get("/?q=tw").text) == ["two"]
+    assert "No run fits" in client.get("/?state=finished").text
+    assert client.get("/?sort=__class__").status_code == 200
+
+
+def test_a_page_of_a_run_says_how_to_make_it_and_shows_what_changed(client: TestClient) -> None:
+    page = client.get(f"/runs/{run_id(Path('one'))}").text
+    assert '<pre tabindex="0">gce train --preset grounded</pre>' in page and "gce.train(preset=" in page
+    assert "interrupted" in page and "data-events" not in page
+    figures = re.findall(r'href="(/runs/[^"]+\.csv)"', page)
+    assert all(client.get(each).headers["content-type"].startswith("text/csv") for each in figures)
+
+
+def test_figures_are_csv_in_which_nothing_is_a_formula(tmp_path: Path) -> None:
+    from gce.app.web.reading import data
+    from gce.domain.figures import Stacks
+
+    figure = Stacks("f", "title", {"=cmd|' /C calc'!A0": {"@x": 1.0}, "plain": {"-y": 2.0}}, unit="-1", across="+x")
+    rows = list(csv.reader(io.StringIO(bytes(data(figure).body).decode())))
+    assert rows[0] == ["'+x", "part", "-1"]
+    assert [row[0] for row in rows[1:]] == ["'=cmd|' /C calc'!A0"] * 2 + ["plain"] * 2
+    assert {row[1] for row in rows[1:]} == {"'@x", "'-y"} and rows[1][2] == "1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"task": "programs", "iterations": 2, "learning_rate": 1e-5, "seed": 7},
+        {"recipe": "isopro", "rank": 4},
+        {"deduplicate": False, "ladder": True},
+        {"problems_by_tier": {"T0": 3, "T1": 1}},
+        {"also_measure": ("beliefs", "programs")},
+    ],
+)
+def test_the_command_and_the_call_make_the_same_settings(given: dict[str, Any]) -> None:
+    import ast
+    import shlex
+
+    from gce.app.cli import command_parser
+    from gce.app.settings.config_file import settings_of
+
+    settings = settings_from(given)
+    command, call = command_of(settings), call_of(settings)
+    assert command is not None and call is not None
+    parsed = command_parser("train").parse_args(shlex.split(command)[2:])
+    assert settings_of(parsed)[0] == settings
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    assert settings_from({str(each.arg): ast.literal_eval(each.value) for each in node.keywords}) == settings
+
+
+def test_a_run_made_with_an_object_of_its_own_has_no_command() -> None:
+    settings = settings_from({"task": "given:mine"})
+    assert command_of(settings) is None and call_of(settings) is None
+
+
+def test_the_writer_of_a_run_is_the_process_that_holds_its_lock(tmp_path: Path) -> None:
+    import os
+
+    assert writer_of(tmp_path) is None
+    with RunDirectory.create(tmp_path / "run", {"settings": {}}):
+        assert writer_of(tmp_path / "run") == os.getpid()
+    for stale in ("", "x", "-5", "0", "999999999999999999999", "1"):
+        (tmp_path / "run" / "lock").write_text(stale)
+        assert writer_of(tmp_path / "run") is None or stale in ("-5", "0", "1")
+
+
+@given(st.text(), st.text())
+def test_ids_of_runs_are_plain_and_tell_names_apart(one: str, other: str) -> None:
+    paths = [Path(each.replace("/", "_").replace("\0", "_")) for each in (one, other)]
+    assert re.fullmatch("[a-z0-9-]{8,60}", run_id(paths[0]))
+    assert (run_id(paths[0]) == run_id(paths[1])) == (paths[0] == paths[1])
+
+
+@given(st.dictionaries(st.sampled_from(["moment", "tier", "outcome", "first", "last", "disagree", "q"]), st.text()))
+def test_filters_of_any_address_are_read_and_written_back(asked: dict[str, str]) -> None:
+    query = query_of(asked)
+    assert query_of(filters_of(query)) == query
+
+
+def test_numbers_and_sparklines_by_hand() -> None:
+    assert [number(each) for each in ("7", "-1", "", "1e3", "\u0663", "9" * 16)] == [7, None, None, None, None, None]
+    assert spark([0.0, 1.0]) == "2.0,18.0 94.0,2.0" and spark([]) == "" and spark([0.5]) == "2.0,10.0 94.0,10.0"
