@@ -153,13 +153,15 @@ def _path(source: str) -> Path:
 
 def _of_file(task: Task, source: str) -> Task:
     """The task over the problems of a file, or of one that a package brings."""
-    of_records = task.draw.of_records if isinstance(task.draw, Drawn) else None
-    if of_records is None:
+    drawn = task.draw
+    if not isinstance(drawn, Drawn) or drawn.of_records is None:
         raise BadInput(f"task {task.name} takes no problems from a file: leave out @{source}")
     path = _path(source)
+    if path.is_dir() and not drawn.takes_folders:
+        raise BadInput(f"cannot read {path}: expected a file, got a folder")
     try:
         preset = path.name.partition(".")[0] or "files"
-        return of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_problem_records(path))
+        return drawn.of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_problem_records(path))
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from error
 

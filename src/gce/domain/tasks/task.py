@@ -59,6 +59,8 @@ class Drawn:
     """Whether no two training problems of a tier have the same digest either."""
     of_records: Callable[[Task, str, Sequence[Any]], Task] | None = None
     """(task, preset's name, records of a file) -> the task over these problems; ValueError says what is wrong."""
+    takes_folders: bool = False
+    """Whether the records may be a folder's files."""
 
 
 @frozen

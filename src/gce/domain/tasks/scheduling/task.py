@@ -69,7 +69,7 @@ def _labelled(alphabet: Sequence[str]) -> Drawn:
         instance = _draw(preset, tier, rng, solve)
         return relabelled(instance, {label: letters[label[0]] + label[1:] for label in instance.labels})
 
-    return Drawn(draw, stream="scheduling", of_records=_of_files)
+    return Drawn(draw, stream="scheduling", of_records=_of_files, takes_folders=True)
 
 
 def _of_files(task: Task, preset: str, records: Sequence[Any]) -> Task:
@@ -165,7 +165,7 @@ SCHEDULING = Task(
             TaskTier(tier.name, tier.held_out, max_tokens=_max_tokens(tier.jobs)) for tier in PSPLIB_LIKE
         )
     },
-    draw=Drawn(_draw, stream="scheduling", of_records=_of_files),
+    draw=Drawn(_draw, stream="scheduling", of_records=_of_files, takes_folders=True),
     prompt=_prompt,
     digest=canonical_digest,
     verify=_verify,
