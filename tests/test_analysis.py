@@ -415,6 +415,8 @@ def test_runs_of_one_algorithm_with_other_settings_are_other_setups(
     assert told["a"] == told["b"] == "raft, learning_rate 0.01" and told["c"] == "raft, learning_rate 0.02"
     assert {each["label"] for each in found["catalogue"]} == {"not trained", told["a"], told["c"]}
     assert {name: count for name, (count, _) in found["across_seeds"].items()} == {told["a"]: 2}
+    pairs = [("not trained", told["a"]), ("not trained", told["c"]), (told["a"], told["c"])]
+    assert [(each["first"], each["second"]) for each in found["comparisons"]] == pairs
     assert gce("analyze", tmp_path / "runs") == 0
     shown = capsys.readouterr().out
     assert "optimizer.learning_rate" in shown and "optimizer.weight_decay" not in shown

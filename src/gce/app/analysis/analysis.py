@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import combinations
@@ -114,7 +114,7 @@ class Analysis:
     across_seeds: Mapping[str, tuple[int, Estimate]]
     """Number of runs, and gain in mean reward that generalises to other seeds, by trained setup."""
     comparisons: tuple[Comparison, ...]
-    """Each setup with the first one of its task."""
+    """Each setup with the first one of its task, and each trained one with the first trained one, too."""
     related: tuple[Related, ...]
     """By p value."""
 
@@ -164,6 +164,7 @@ def analyze(
     policy = "" if model is None else model.info().identity
     answered = {each.last.completion.policy for held in pooled.values() for each in held}
     tasks = {named[each.setup]: each.setup.task for each in sets}
+    trained = {named[each.setup] for each in sets if each.setup.trained}
     return Analysis(
         catalogue=tuple(_held(each, named[each.setup]) for each in sets),
         runs=by_run,
@@ -174,7 +175,7 @@ def analyze(
         other_model=bool(evidence) and answered != {policy},
         training=_trained(sets),
         across_seeds=_across_seeds(sets, named),
-        comparisons=tuple(_compared(pooled, tasks)),
+        comparisons=tuple(_compared(pooled, tasks, trained)),
         related=_related(by_setup, tasks),
     )
 
@@ -316,13 +317,16 @@ def _comparisons(found: Mapping[tuple[str, str], Sequence[Pair]]) -> dict[tuple[
     return compared
 
 
-def _compared(pooled: Mapping[str, Sequence[Conversation]], tasks: Mapping[str, str]) -> list[Comparison]:
-    first: dict[str, str] = {}
+def _compared(
+    pooled: Mapping[str, Sequence[Conversation]], tasks: Mapping[str, str], trained: Collection[str]
+) -> list[Comparison]:
     found: dict[tuple[str, str], list[Pair]] = {}
-    for name, conversations in pooled.items():
-        reference = first.setdefault(tasks[name], name)
-        if name != reference and (pairs := _pairs(pooled[reference], conversations)):
-            found[reference, name] = pairs
+    for among in (pooled, [name for name in pooled if name in trained]):
+        first: dict[str, str] = {}
+        for name in among:
+            reference = first.setdefault(tasks[name], name)
+            if name != reference and (pairs := _pairs(pooled[reference], pooled[name])):
+                found[reference, name] = pairs
     return list(_comparisons(found).values())
 
 

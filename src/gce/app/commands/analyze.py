@@ -29,8 +29,9 @@ DESCRIPTION = """\
 Analyze stored answers to test problems, without sampling new ones. Prints a catalogue of runs and setups; trajectories:
 the spread of rewards, and which features of answers correlate with them (regression with cross-fitting: association,
 not causation); runs: measures, and the paired effect of training; setups (task, model, strategy, training): measures
-over all their runs; across setups: paired comparisons with the first, and rank correlations of measures. With --model,
-also token-level evidence: the probability of the stored answer line along the text before it.
+over all their runs; across setups: paired comparisons with the first and with the first trained one, and rank
+correlations of measures. With --model, also token-level evidence: the probability of the stored answer line along the
+text before it.
 """
 EXAMPLES = """\
 examples:
