@@ -13,6 +13,8 @@ __all__ = ["common_words", "constants_of", "is_sentence", "repetitions", "words_
 
 FEWEST = 3
 """Words that an answer has at least; shorter ones are names."""
+LONGEST_ITEM = 3
+"""Words of an item of a list; where one has more, the commas are those of a sentence."""
 SIZES = (1, 3, 10, 20)
 """Words of constant answers."""
 REPEATED = (4, 5)
@@ -28,9 +30,9 @@ def is_sentence(answer: str) -> bool:
 
 def words_of(answer: str) -> list[str]:
     """The words of an answer that is a sentence or a phrase; none where it is a list, data or shorter."""
-    words = _WORD.findall(answer)
-    is_other = answer[:1] in "[{(<" or (bool(items_of(answer)) and not is_sentence(answer))
-    return words if len(words) >= FEWEST and not is_other else []
+    words, items = _WORD.findall(answer), items_of(answer)
+    is_list = bool(items) and all(len(item.split()) <= LONGEST_ITEM for item in items)
+    return words if len(words) >= FEWEST and not is_list and answer[:1] not in "[{(<" else []
 
 
 def common_words(answers: Iterable[str]) -> list[str]:
@@ -60,7 +62,7 @@ def repetitions(answer: str, prompt: str) -> dict[str, tuple[str, str]]:
     """
     given = {word.casefold() for word in _WORD.findall(prompt)}
     own = [word for word in dict.fromkeys(words_of(answer)) if word.casefold() not in given]
-    if not own:
+    if not own or len({*words_of(answer)}) == 1:
         return {}
     chosen = {"a word repeated": [max(own, key=len)]}
     if len(own) > FEWEST:

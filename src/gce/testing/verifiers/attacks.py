@@ -415,7 +415,9 @@ def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str)
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
     """Compare the verifier with the independent judge on generated responses."""
     if bench.accepts is None:
-        bench.not_checked.append("exploits: without `accepts`, any but responses that answer no problem at all; `responses` has no effect")
+        bench.not_checked.append(
+            "exploits: without `accepts`, any but responses that answer no problem at all; `responses` has no effect"
+        )
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
     for place, problem in enumerate(bench.problems):
         for text in _generated(bench, problem, share + (place < rest)):

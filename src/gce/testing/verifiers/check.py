@@ -153,8 +153,8 @@ class TaskReport:
             yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
         if self.admit_at is not None:
             yield (
-                "note: rewards are partial: in every check but blind, floor and repeated words, an answer is right from "
-                f"{self.admit_at:g} on, and what less is paid for is not looked at"
+                "note: rewards are partial: in every check but blind, floor and repeated words, an answer is right "
+                f"from {self.admit_at:g} on, and what less is paid for is not looked at"
             )
 
     def _repr_html_(self) -> str:
@@ -197,7 +197,7 @@ def check_task(
         task: the task whose verifier is attacked.
         preset: name of the preset.
         problems: number of problems per tier.
-        responses: number of distinct responses generated for the last check, over all problems.
+        responses: number of distinct responses generated for `exploits`, over all problems; without `accepts` none.
         seed: seed of all draws.
         runner: runs programs for the task; without it, the verifier gets no evidence.
         accepts: independent judge of responses, if there is one.

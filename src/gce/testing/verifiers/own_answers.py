@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from gce.domain.problems import Problem
-from gce.domain.tasks.own import LEAST_LIMIT, answer_of
 from gce.domain.tasks.answer_words import repetitions
+from gce.domain.tasks.own import LEAST_LIMIT, answer_of
 from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped, prompt_of
 from gce.testing.verifiers.blind import NEARLY_ALL
 from gce.testing.verifiers.responses import near_misses as changed
