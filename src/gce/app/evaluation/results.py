@@ -25,7 +25,6 @@ from gce.app.evaluation.splits import split_words, splits_of
 from gce.app.shown import Part, lines_of
 from gce.app.tables.cells import count_words, difference_cell, interval_cell, p_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
-from gce.app.terminal import as_called
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
 from gce.domain.baselines import PolicyScore, scores_of_answers
 from gce.domain.figures import Table
@@ -241,8 +240,8 @@ def _gains_over_references(gains: Mapping[str, Gain]) -> list[Part]:
     hardest = dict(sorted(gains.items(), key=lambda each: each[1].mean.value)[:REFERENCES_SHOWN])
     parts: list[Part] = ["", _gains_table(hardest, "reference", rewards=True)]
     if more := len(gains) - len(hardest):
-        where = as_called("`--json` has all", "`.plain` has all")
-        parts.append(f"These references are the hardest to beat; the gain over {more} more is no smaller ({where}).")
+        said = f"These references are the hardest to beat; the gain over {more} more is no smaller"
+        parts.append(f"{said} (`gce evaluate --json` has all).")
     return parts
 
 
