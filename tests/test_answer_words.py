@@ -157,6 +157,13 @@ def test_repetitions_leave_out_what_the_prompt_has() -> None:
     assert repetitions("Sort of words", "of words sort") == repetitions("Rome", "") == {}
 
 
+def test_a_repetition_is_short_however_long_the_answer() -> None:
+    found = repetitions(" ".join(["hot", "air", "x" * 41, "rises"] * 5_000), "")
+    assert {name: (once, len(again.split())) for name, (once, again) in found.items()} == {
+        "a word repeated": ("rises", 1_000)
+    }
+
+
 @given(
     st.text(max_size=80) | st.lists(st.sampled_from(["hot", "air", "and,", "falls.", "x1", "[]"])).map(" ".join),
     st.text(),

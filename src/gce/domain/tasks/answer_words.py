@@ -17,6 +17,10 @@ LONGEST_ITEM = 3
 """Words of an item of a list; where one has more, the commas are those of a sentence."""
 SIZES = (1, 3, 10, 20)
 """Words of constant answers."""
+MOST_REPEATED = 1_000
+"""Words of a repetition at most, however long the answer is."""
+LONGEST_WORD = 40
+"""Letters of a word at most; what is longer is none."""
 REPEATED = (4, 5)
 """Words of the constant answer that repeats them, and how often."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
@@ -30,7 +34,8 @@ def is_sentence(answer: str) -> bool:
 
 def words_of(answer: str) -> list[str]:
     """The words of an answer that is a sentence or a phrase; none where it is a list, data or shorter."""
-    words, items = _WORD.findall(answer), items_of(answer)
+    words = [word for word in _WORD.findall(answer) if len(word) <= LONGEST_WORD]
+    items = items_of(answer)
     is_list = bool(items) and all(len(item.split()) <= LONGEST_ITEM for item in items)
     return words if len(words) >= FEWEST and not is_list and answer[:1] not in "[{(<" else []
 
@@ -67,5 +72,5 @@ def repetitions(answer: str, prompt: str) -> dict[str, tuple[str, str]]:
     chosen = {"a word repeated": [max(own, key=len)]}
     if len(own) > FEWEST:
         chosen["half of the words repeated"] = own[: len(own) // 2]
-    count = len(answer.split())
+    count = min(len(answer.split()), MOST_REPEATED)
     return {name: (" ".join(words), " ".join(islice(cycle(words), count))) for name, words in chosen.items()}
