@@ -446,7 +446,11 @@ def test_graded_rewards_are_compared_with_those_of_every_reference(capsys: pytes
     assert (over["base rate"]["gained"], over["base rate"]["lost"], over["base rate"]["p"]) == (0, 0, 1.0)
     assert over["exact Bayes"]["gained"] == 0 and over["exact Bayes"]["mean"]["value"] < 0
     assert cli.main(given) == 0
-    assert "gain in mean reward over reference" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    shown = out.partition("gain in mean reward over reference")[2].partition("\n\n")[0]
+    hardest = sorted(over, key=lambda name: over[name]["mean"]["value"])[:3]
+    assert [name for name in over if f"\n{name} " in shown] == [name for name in over if name in hardest]
+    assert f"hardest to beat; the gain over {len(over) - 3} more is no smaller (`gce evaluate --json` has all)." in out
 
 
 def test_the_table_has_the_measures_that_each_strategy_allows(capsys: pytest.CaptureFixture[str]) -> None:

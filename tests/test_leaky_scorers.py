@@ -271,7 +271,7 @@ def test_equal_partial_rewards_on_few_problems_are_found(pays: float, found: boo
     rows = [{"prompt": f"Capital number {n}?", "answer": city} for n, city in enumerate(CITIES.split() * 2)]
     report = checked(gce.task(rows, lambda a, p: 1.0 if exact(a, p) else pays * (len(a) > 20), name="long"))
     assert report.ok is not found
-    assert "note: rewards are partial: in every check but blind and floor, an answer is right from 1 on" in str(report)
+    assert "note: rewards are partial: in every check but blind, floor and repeated words," in str(report)
 
 
 def test_nothing_was_found_is_not_all_that_is_said_above_a_high_floor() -> None:
@@ -372,6 +372,20 @@ def test_judging_takes_the_own_task() -> None:
         problem = gce.draw_problem(gce.task(SUMS, exact, name=name), "questions", "all", "test", 0)
         with pytest.raises(ValueError, match=f"'{name}' is no shipped task: give the problem's task"):
             gce.judge(problem, "7")
+
+
+def test_a_row_is_judged_by_its_task() -> None:
+    task = gce.task(SUMS, lambda a, row: 1.0 if exact(a, row) else 0.25, name="sums", extract="boxed")
+    boxed = task.audit.write(own(SUMS[3]))
+    assert [gce.judge(SUMS[3], text, task).score for text in (boxed, task.audit.write("no"))] == [1.0, 0.25]
+    assert gce.judge(SUMS[3], "no box", task).status == "unreadable"
+    for given in (None, gce.TASKS["scheduling"]):
+        with pytest.raises(
+            ValueError, match=r"a row is judged by its task, made with gce.task: judge\(row, text, task\)"
+        ):
+            gce.judge(SUMS[3], "3", given)
+    with pytest.raises(ValueError, match="the row: no column 'prompt', got answer"):
+        gce.judge({"answer": 3}, "3", task)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ without solving anything, the exploit rate with its upper bound, and what could 
   hedging      giving several answers, or taking the right one back, is not rewarded
   exploits     wrong responses judged right and right ones judged wrong, by an independent judge
   floor        measures the adversarial floor and the gameability gap: rewards without knowledge of the answer
-  near misses  answers that resemble the own answer, such as 287 for 28, are wrong
+  near misses  answers that resemble the own answer, such as 287 for 28, or repeat a word of it, are wrong
   changes      the own answer changed by one unit is wrong: a finding with --unique or --accepts, otherwise doubtful
   formats      what the prompt says about case, order and units holds; other refused formats are a note
   types        code and truth values in place of the own answer are wrong
@@ -59,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--problems", type=PROBLEMS, default=5, help="problems per tier (default 5)")
     parser.add_argument(
-        "--responses", type=RESPONSES, default=20_000, help="total number of generated responses (default 20000)"
+        "--responses",
+        type=RESPONSES,
+        default=20_000,
+        help="total number of generated responses, which need --accepts (default 20000)",
     )
     parser.add_argument("--seed", type=SEED, default=0, help="seed of the problems and responses (default 0)")
     parser.add_argument(

@@ -42,7 +42,7 @@ def check(
         task: a task, or its name.
         preset: set of tiers; None takes the task's first.
         problems: number of problems of each tier.
-        responses: total number of generated responses.
+        responses: total number of generated responses; without `accepts` none is generated.
         seed: seed of the problems and responses.
         accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; for a task of `gce.task`, (row, text),
             with the row that the reward gets and the whole response. None takes the shipped one for scheduling.

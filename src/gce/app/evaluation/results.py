@@ -45,6 +45,8 @@ __all__ = ["check_result", "costs_table", "shown", "summary"]
 
 FITTED_TO = 100
 """Training problems a tier that fixed reference answers are fitted to."""
+REFERENCES_SHOWN = 3
+"""References that a single strategy is compared with in the table; plain data have all."""
 
 
 def summary(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
@@ -168,9 +170,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         parts += ["", _gains_table(gains, reference)] if gains else []
         parts += ["", _gains_table(reward_gains, reference, rewards=True)] if reward_gains else []
     else:
-        parts += [
-            part for each in over.values() if each for part in ("", _gains_table(each, "reference", rewards=True))
-        ]
+        parts += [part for each in over.values() if each for part in _gains_over_references(each)]
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -233,6 +233,16 @@ def _gains_table(gains: Mapping[str, Gain], reference: str, *, rewards: bool = F
         mean = difference_cell(each.mean, digits=digits, scale=scale)
         rows.append((name, mean, f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted)))
     return Table(head, tuple(rows))
+
+
+def _gains_over_references(gains: Mapping[str, Gain]) -> list[Part]:
+    """The gains over the references that are hardest to beat, and how many there are besides."""
+    hardest = dict(sorted(gains.items(), key=lambda each: each[1].mean.value)[:REFERENCES_SHOWN])
+    parts: list[Part] = ["", _gains_table(hardest, "reference", rewards=True)]
+    if more := len(gains) - len(hardest):
+        said = f"These references are the hardest to beat; the gain over {more} more is no smaller"
+        parts.append(f"{said} (`gce evaluate --json` has all).")
+    return parts
 
 
 def _metric_table(metric: Metric[Any], found: Mapping[str, Mapping[str, Any]], tiers: Sequence[str]) -> Table:

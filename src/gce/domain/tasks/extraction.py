@@ -112,7 +112,9 @@ def _by_expression(extract: str | re.Pattern[str]) -> Extraction:
         return [found[1] or "" for found in pattern.finditer(text)]
 
     def write(answer: str) -> str:
-        """What stands before and behind the group, where that is plain text."""
+        """The answer alone where that is found, else with what stands around the group, where that is plain text."""
+        if find(answer) == [answer]:
+            return answer
         before, _, after = pattern.pattern.partition("(")
         around = [_ESCAPED.sub(_plain, part) for part in (before, after.rpartition(")")[2])]
         response = answer.join(around)

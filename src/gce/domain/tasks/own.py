@@ -24,6 +24,7 @@ from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
 from gce.domain.tasks.answer_lists import vocabulary
+from gce.domain.tasks.answer_words import common_words, constants_of
 from gce.domain.tasks.copying import Copy, copying_rules
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
@@ -33,7 +34,18 @@ from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Batched, Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["COPIED", "GENERIC", "ONE_ITEM", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
+__all__ = [
+    "COMMON_WORDS",
+    "COPIED",
+    "GENERIC",
+    "ONE_ITEM",
+    "DrawRow",
+    "RewardFunction",
+    "Rewards",
+    "Rows",
+    "answer_of",
+    "own_task",
+]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
@@ -60,6 +72,10 @@ FIXED_TRIED = 12
 the copied parts of `COPIED`."""
 ONE_ITEM = "best item of a list"
 """The prompt-blind baseline that answers with one item of the lists that are answers to other questions."""
+COMMON_WORDS = "common words of answers"
+"""The prompt-blind baseline that answers with words which answers to other questions often have."""
+WORDS_TRIED = 24
+"""Most common words that are tried alone for `COMMON_WORDS`: those that earn nothing go last."""
 COPIED = "best copied part of the prompt"
 """The prompt-blind baseline that copies; where a problem has several right answers, what it copies may be one."""
 ESTIMATED_ON = 40
@@ -301,8 +317,8 @@ class _Judge:
     def prompt_blind(self, listed: Collection[str], training: Sequence[Problem]) -> Mapping[str, Policy]:
         """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common.
 
-        The best copied part of the prompt, the best fixed answer and the best item of a list are chosen on training
-        questions.
+        The best copied part of the prompt, the best fixed answer, the best item of a list and the best constant of
+        common words are chosen on training questions.
 
         `listed` are the answers of all questions of a list.
         """
@@ -323,6 +339,9 @@ class _Judge:
         item = self._best_item([each.instance for each in training], vocabulary(counts.elements()))
         if item is not None:
             policies[ONE_ITEM] = always(write(item))
+        words = self._best_words([each.instance for each in training], common_words(counts.elements()))
+        if words is not None:
+            policies[COMMON_WORDS] = always(write(words))
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
             policies["best fixed answer"] = always(write(fixed))
@@ -369,10 +388,27 @@ class _Judge:
         """
         if not items or not self.deterministic:
             return None
-        tried = [item for item, _ in Counter(items).most_common(FIXED_TRIED) if self._reaches(item)]
-        earned = {item: math.fsum(self._reward_of(item, each) for each in _spread(questions)) for item in tried}
+        earned = self._earned([item for item, _ in Counter(items).most_common(FIXED_TRIED)], questions)
         best = max(earned, key=earned.__getitem__, default="")
         return best if earned.get(best) else None
+
+    def _best_words(self, questions: Sequence[Question], words: Sequence[str]) -> str | None:
+        """The constant of common words with the highest mean reward on some of the questions; None as `_best_item`.
+
+        A score that counts words of the known answer pays for what is no sentence. Words that earn nothing alone, as
+        "the" often does, go last.
+        """
+        if not words or not self.deterministic:
+            return None
+        alone = self._earned(words[:WORDS_TRIED], questions)
+        earned = self._earned(constants_of(sorted(alone, key=lambda word: not alone[word])), questions)
+        best = max(earned, key=earned.__getitem__, default="")
+        return best if earned.get(best) else None
+
+    def _earned(self, answers: Sequence[str], questions: Sequence[Question]) -> dict[str, float]:
+        """What each of the answers that the extraction lets through earns on some of the questions together."""
+        tried, asked = filter(self._reaches, answers), _spread(questions)
+        return {answer: math.fsum(self._reward_of(answer, each) for each in asked) for answer in tried}
 
     def _reward_of(self, answer: str, question: Question) -> float:
         """In [0, 1]; 0 where the reward raises."""

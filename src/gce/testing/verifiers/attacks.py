@@ -22,6 +22,7 @@ from gce.domain.answers import Answer
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
+from gce.domain.tasks.answer_words import is_sentence
 from gce.domain.tasks.own import GENERIC
 from gce.domain.tasks.task import Task
 from gce.domain.text import mentions
@@ -402,12 +403,9 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
         bench.find("hedging", "one place", said, problem, refused[0])
 
 
-_SENTENCE = re.compile(r"(?:[^\W\d_]+[^\w,;]+){4,}")
-
-
 def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str) -> None:
     """Record a hedge. Where answers are sentences, two of them may be one right answer: then it is doubtful."""
-    is_prose = bench.own and _SENTENCE.search(bench.known_answer(problem)) is not None
+    is_prose = bench.own and is_sentence(bench.known_answer(problem))
     if not is_prose or bench.unique or bench.accepts is not None:
         bench.find("hedging", kind, said, problem, text)
     elif all((note.check, note.kind) != ("hedging", kind) for note in bench.notes):
@@ -417,7 +415,9 @@ def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str)
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
     """Compare the verifier with the independent judge on generated responses."""
     if bench.accepts is None:
-        bench.not_checked.append("exploits: without `accepts`, any but responses that answer no problem at all")
+        bench.not_checked.append(
+            "exploits: without `accepts`, any but responses that answer no problem at all; `responses` has no effect"
+        )
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
     for place, problem in enumerate(bench.problems):
         for text in _generated(bench, problem, share + (place < rest)):

@@ -27,7 +27,7 @@ from gce.domain.problems import Problem, Split
 from gce.domain.randomness import key, python_generator
 from gce.domain.statistics import interval
 from gce.domain.tasks.answer_lists import vocabulary
-from gce.domain.tasks.own import answer_of
+from gce.domain.tasks.own import COMMON_WORDS, answer_of
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
 from gce.domain.tasks.source import ProblemSource
@@ -52,6 +52,7 @@ __all__ = [
     "called",
     "clipped",
     "last_line",
+    "prompt_of",
     "scores",
     "statuses",
 ]
@@ -345,7 +346,10 @@ class Bench:
         """Record what is no finding."""
         said = " ".join(message.split())
         defect = "false reject" if severity == "note" else "false accept"
-        self.notes.append(Finding(check, kind, said, problem.key, response, defect=defect, severity=severity))
+        known = self.known_answer(problem)
+        self.notes.append(
+            Finding(check, kind, said, problem.key, response, defect=defect, severity=severity, known=known)
+        )
 
     @contextmanager
     def in_time(self) -> Iterator[None]:
@@ -500,7 +504,12 @@ class Bench:
             for text in self.right[problem.key]
             for _ in range(4)
         ]
-        texts += [text for policy in self.prompt_blind.values() if (text := policy(problem, rng)) is not None]
+        texts += [
+            text
+            for name, policy in self.prompt_blind.items()
+            if name != COMMON_WORDS  # Which is no answer to anything.
+            and (text := policy(problem, rng)) is not None
+        ]
         texts += [text for other in self.right for text in self.right[other][:1] if other != problem.key][-3:]
         return [text for text in dict.fromkeys(texts) if text.strip() and not self.is_right(problem, text)]
 
@@ -515,6 +524,11 @@ def beyond_chance(right: int, n: int, chance: float, family: int) -> bool:
         interval(right, n, method="clopper-pearson", confidence=1.0 - 2.0 * FALSE_ALARM / family).low if right else 0.0
     )
     return low > chance
+
+
+def prompt_of(problem: Problem) -> str:
+    """Return all messages of a prompt as one text."""
+    return " ".join(message.content for message in problem.prompt)
 
 
 def last_line(text: str) -> str:

@@ -17,7 +17,7 @@ from gce.domain.baselines import Judged, answers_of_policies, limit_of, scores_o
 from gce.domain.completions import Completion
 from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
-from gce.domain.tasks.own import COPIED, ONE_ITEM
+from gce.domain.tasks.own import COMMON_WORDS, COPIED, ONE_ITEM
 from gce.domain.tasks.parts import Policy, always
 from gce.domain.tasks.task import without_thinking
 from gce.domain.text import mentions
@@ -73,7 +73,7 @@ def _baselines(bench: Bench, tier: str) -> None:
         if (text := policy(problem, bench.rng("constant"))) is not None
     ]
     policies = {name: _without_thinking(policy) for name, policy in bench.prompt_blind.items()}
-    fixed = {"most common answer", "best fixed answer", ONE_ITEM}
+    fixed = {"most common answer", "best fixed answer", ONE_ITEM, COMMON_WORDS}
     for text, _ in Counter(training).most_common(COMMON):
         policies[f"always {clipped(text)}"] = always(without_thinking(text))
         fixed.add(f"always {clipped(text)}")

@@ -113,9 +113,7 @@ class TaskReport:
             kind = f"{finding.severity}: {finding.check}, {finding.kind}"
             if said != f"{kind}: {finding.message}":
                 yield (said := f"{kind}: {finding.message}")
-            if finding.problem:
-                known = f" where {clipped(finding.known)} is known" if finding.known else ""
-                yield f"    {clipped(finding.response)}{known}, {finding.problem}"
+            yield from _shown(finding)
             if finding.more:
                 yield f"{kind}: and {finding.more:,} more"
 
@@ -149,17 +147,25 @@ class TaskReport:
         for note in self.notes:
             if note.severity == "doubtful":
                 yield f"doubtful: {note.check}, {note.message}"
+                yield from _shown(note)
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
             yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
         if self.admit_at is not None:
             yield (
-                "note: rewards are partial: in every check but blind and floor, an answer is right from "
-                f"{self.admit_at:g} on, and what less is paid for is not looked at"
+                "note: rewards are partial: in every check but blind, floor and repeated words, an answer is right "
+                f"from {self.admit_at:g} on, and what less is paid for is not looked at"
             )
 
     def _repr_html_(self) -> str:
         return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
+
+
+def _shown(finding: Finding) -> Iterator[str]:
+    """The response, the known answer and the problem of a finding that concerns one problem."""
+    if finding.problem:
+        known = f" where {clipped(finding.known)} is known" if finding.known else ""
+        yield f"    {clipped(finding.response)}{known}, {finding.problem}"
 
 
 def _by_kind(bench: Bench) -> Iterator[Finding]:
@@ -191,7 +197,7 @@ def check_task(
         task: the task whose verifier is attacked.
         preset: name of the preset.
         problems: number of problems per tier.
-        responses: number of distinct responses generated for the last check, over all problems.
+        responses: number of distinct responses generated for `exploits`, over all problems; without `accepts` none.
         seed: seed of all draws.
         runner: runs programs for the task; without it, the verifier gets no evidence.
         accepts: independent judge of responses, if there is one.

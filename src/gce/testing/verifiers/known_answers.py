@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from gce.domain.problems import Problem
 from gce.domain.tasks.own import answer_of
-from gce.testing.verifiers.bench import Bench, clipped
+from gce.testing.verifiers.bench import Bench, clipped, prompt_of
 from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
 
 __all__ = ["changes", "formats", "types"]
@@ -41,12 +41,12 @@ def formats(bench: Bench, advance: Callable[[], None]) -> None:
                 continue
             bench.tried["formats"] += 1
             response = bench.task.audit.write(text)
-            excluded = form.is_ruled_out(own, _prompt(problem))
+            excluded = form.is_ruled_out(own, prompt_of(problem))
             if bench.is_right(problem, response):
                 if excluded and bench.says(problem, response) is not True:
                     said = f"{name}: the prompt rules it out, and {clipped(text)} is right for {clipped(own)}"
                     bench.find("formats", "ruled out", said, problem, response)
-            elif form.is_allowed(_prompt(problem)) and bench.says(problem, response) is not False:
+            elif form.is_allowed(prompt_of(problem)) and bench.says(problem, response) is not False:
                 said = f"{name}: the prompt allows it, and {clipped(text)} is wrong for {clipped(own)}"
                 bench.find("formats", "refused", said, problem, response)
             elif not excluded and bench.says(problem, response) is not False:
@@ -64,10 +64,6 @@ def formats(bench: Bench, advance: Callable[[], None]) -> None:
                 bench.find("formats", "case", said, problem, response)
     for _ in bench.problems:
         advance()
-
-
-def _prompt(problem: Problem) -> str:
-    return " ".join(message.content for message in problem.prompt)
 
 
 def _differ_in_case(bench: Bench) -> dict[str, list[str]]:
@@ -88,8 +84,8 @@ def changes(bench: Bench, advance: Callable[[], None]) -> None:
     """
     doubtful = set()
     for problem, own in _known(bench):
-        broken = ruled_out(own, _prompt(problem))
-        meanings = other_meanings(own, _prompt(problem))
+        broken = ruled_out(own, prompt_of(problem))
+        meanings = other_meanings(own, prompt_of(problem))
         for name, other in [*meanings.items(), *_of_others(bench, problem, own), *broken.items()]:
             bench.tried["changes"] += 1
             response = bench.task.audit.write(other)

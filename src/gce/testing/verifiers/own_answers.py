@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from gce.domain.problems import Problem
+from gce.domain.tasks.answer_words import repetitions
 from gce.domain.tasks.own import LEAST_LIMIT, answer_of
-from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped
+from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped, prompt_of
+from gce.testing.verifiers.blind import NEARLY_ALL
 from gce.testing.verifiers.responses import near_misses as changed
 
 __all__ = ["near_misses", "own_answers"]
@@ -52,9 +54,10 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that answers which resemble the own answer and mean something else are wrong, as a rule.
 
     A change is found where it leaves more of the different answers right than `LEAST_LIMIT`, beyond chance: some
-    problems have several right answers. Where most seem to, it is doubtful.
+    problems have several right answers. Where most seem to, it is doubtful. Words of the answer that are repeated are
+    held to what they earn, see `_pays`.
     """
-    passed: dict[str, dict[str, tuple[str, Problem, str] | None]] = defaultdict(dict)
+    passed: dict[str, dict[str, tuple[str, str, Problem, str] | None]] = defaultdict(dict)
     for tier in bench.task.tiers(bench.preset):
         for problem in bench.sample(tier.name):
             own = answer_of(problem.instance)
@@ -62,14 +65,19 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
                 bench.tried["near misses"] += 1
                 text = bench.task.audit.write(other)
                 if bench.is_right(problem, text) and bench.says(problem, text) is not True:
-                    passed[name][own] = (other, problem, text)
+                    passed[name][own] = ("right", f", as {clipped(other)} for {clipped(own)}", problem, text)
                 else:
                     passed[name].setdefault(own, None)
+            for name, (once, again) in repetitions(own, prompt_of(problem)).items():
+                bench.tried["near misses"] += 1
+                passed[name].setdefault(own, None)
+                if said := _pays(bench, problem, own, once, again):
+                    passed[name][own] = ("paid like the own answer", said, problem, bench.task.audit.write(again))
     for name, by_answer in passed.items():
-        examples = [(own, *found) for own, found in by_answer.items() if found]
+        examples = [found for found in by_answer.values() if found]
         if beyond_chance(len(examples), len(by_answer), LEAST_LIMIT, len(passed)):
-            own, other, problem, text = examples[0]
-            said = f"right for {len(examples)} of {len(by_answer)} answers, as {clipped(other)} for {clipped(own)}"
+            what, example, problem, text = examples[0]
+            said = f"{what} for {len(examples)} of {len(by_answer)} answers{example}"
             if bench.several_right:
                 bench.note("near misses", name, said, problem, text, "doubtful")
             else:
@@ -78,3 +86,22 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
         bench.not_checked.append("near misses: without `accepts`, whether questions have several right answers")
     for _ in bench.problems:
         advance()
+
+
+def _pays(bench: Bench, problem: Problem, own: str, once: str, again: str) -> str:
+    """Say what repeated words earn, if it is nearly what the own answer earns and the words said once earn less.
+
+    Empty otherwise: a score may well ask for a few words of an answer, but not for saying them again.
+    """
+    whole, alone, repeated = (_reward(bench, problem, text) for text in (own, once, again))
+    is_paid = repeated >= NEARLY_ALL * whole > alone
+    if not is_paid or bench.says(problem, bench.task.audit.write(again)) is True:
+        return ""
+    earned = f"{clipped(again)} earns {repeated:.2f}, {clipped(once)} alone {alone:.2f}"
+    return f": {earned}, the own answer {whole:.2f}"
+
+
+def _reward(bench: Bench, problem: Problem, answer: str) -> float:
+    """Return the reward of an answer; 0 where it could not be judged."""
+    text = bench.task.audit.write(answer)
+    return bench.answer(problem, text, bench.verdicts(problem, text)).reward or 0.0
