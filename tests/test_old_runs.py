@@ -105,6 +105,7 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
     newer = {"evaluator", "rollouts.strategy", "executor.judges", "executor.kind"}
     newer |= {"objective.clip_high", "objective.importance_cap", "model.sampler", "model.precision"}
     newer |= {"buffer.random_rates", "evaluation.shifts", "evaluation.also_measure", "rollouts.governor"}
+    newer |= {"objective.credit", "objective.credit_samples"}
     newer |= {"evaluators.teach", "evaluators.combine", "evaluators.hold_out"}
     assert len(flat) == len(all_settings().keys() - newer), "none that there was is left out"
     assert from_stored(to_plain(settings)) == settings

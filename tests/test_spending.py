@@ -367,6 +367,57 @@ def test_a_ledger_is_safe_between_threads() -> None:
     assert ledger.used == Used(4000, 4000, 0)
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=60),
+    st.integers(40, 400),
+)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_eight_threads_never_overspend_never_wait_forever_and_give_back_what_is_left(
+    requests: list[tuple[int, float]], limit: int
+) -> None:
+    """Each request reserves its most and uses a share of it. All threads end; the limit holds at each moment, as it
+    does for what is reserved; what was reserved and not used can be reserved again."""
+    ledger = Ledger(Limits(tokens=limit))
+    left, lock, room = list(requests), threading.Lock(), threading.Condition()
+    held, highest, refused = [0], [0], [0]
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not left:
+                    return
+                most, share = left.pop()
+            reserved = Used(1, 0, most)
+            try:
+                with room:
+                    # Whoever has to wait does so for others to settle: there is always one that can.
+                    while not ledger.reserve(reserved):
+                        assert room.wait(timeout=10.0), "nobody settles"
+                    held[0] += most
+                    highest[0] = max(highest[0], held[0] + ledger.used.all_tokens)
+            except Unfinished:
+                refused[0] += 1
+                continue
+            used = int(share * most)
+            with room:
+                ledger.settle(reserved, Used(1, 0, used))
+                held[0] -= most
+                room.notify_all()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30.0)
+    assert not any(thread.is_alive() for thread in threads), "no deadlock"
+    assert ledger.used.all_tokens <= limit and highest[0] <= limit, "never overspent"
+    assert ledger.used.requests + refused[0] == len(requests)
+    unused = limit - ledger.used.all_tokens
+    assert ledger.reserve(Used(1, 0, unused)), "all that was not used is there again"
+    with pytest.raises(Unfinished):
+        ledger.reserve(Used(1, 0, unused + 1))
+
+
 # The command
 
 

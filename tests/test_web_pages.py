@@ -182,6 +182,22 @@ def test_a_permanent_link_opens_before_anything_is_indexed(client: TestClient) -
         assert client.get(f"/runs/{run_id(Path('one'))}/answers/{missing}").status_code == 404
 
 
+def test_an_answer_with_values_shows_them_as_a_heat_map(client: TestClient, tmp_path: Path) -> None:
+    """Hostile text in a segment stays text."""
+    prefixes = [
+        {"tokens": 0, "segment": "", "value": 0.25, "low": 0.1, "high": 0.6, "n": 8},
+        {"tokens": 2, "segment": "<b>so\n", "value": 1.0, "low": 0.5, "high": 1.0, "n": 4},
+        {"tokens": 3, "segment": "w1", "value": 0.5, "low": 0.5, "high": 0.5, "n": 1},
+    ]
+    with RunDirectory.create(tmp_path / "valued", {"settings": to_plain(TrainSettings(preset="grounded"))}) as run:
+        run.append("rollouts", record(0, values={"prefixes": prefixes, "cost": 99}))
+        run.commit(1, None, {})
+    page = client.get(f"/runs/{run_id(Path('valued'))}/answers/rollouts/0").text
+    assert "0.25 (0.10 to 0.60) before the first token, by 8 rollouts; then by 4 continuations of 99 tokens" in page
+    assert '<span class="gain-3" title="1.00 (0.50 to 1.00), +0.75">&lt;b&gt;so' in page
+    assert '<span class="loss-2" title="0.50 (0.50 to 0.50), -0.50">w1</span>' in page
+
+
 def test_two_runs_stand_side_by_side_and_are_compared(client: TestClient) -> None:
     one, two = run_id(Path("one")), run_id(Path("two"))
     page = client.get(f"/runs/{one}/answers/rollouts/6?beside={two}").text

@@ -18,6 +18,7 @@ from gce.app.wiring.names import TRAINED, is_given, plain_name
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.marks import Piece, pieces
 from gce.domain.measurements import UNPARSED
+from gce.domain.prefix_values import PrefixValues
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.randomness import key
 from gce.domain.serialization import OMIT_DEFAULT, from_plain
@@ -124,6 +125,9 @@ class Transcript:
     """What is missing, and why."""
     reasoning: str = field(default="", metadata=OMIT_DEFAULT)
     """What the backend reported apart from the answer."""
+
+    values: PrefixValues | None = field(default=None, metadata=OMIT_DEFAULT)
+    """Of its prefixes, where a run has measured them."""
 
     @property
     def within_task(self) -> str:
@@ -292,6 +296,7 @@ def _transcript(
         tokens=record.get("tokens"),
         policy=record["policy"],
         notes=tuple(notes),
+        values=from_plain(PrefixValues, record["values"]) if "values" in record else None,
     )
 
 

@@ -28,12 +28,14 @@ Reading = Literal[
     "implication",
     "partition",
     "label",
+    "first",
+    "revised",
 ]
 """What an attempt was asked for: empty for an attempt that is to solve the problem. Any other is a further answer that
 metrics compare with the one that counts. before: before the evidence or before any reasoning; along: in between;
 opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples;
 complement: in the opposite of the claim; implication, partition: in related claims, in their order; label: a claim's
-label, 1 for true and 0 for false."""
+label, 1 for true and 0 for false; first, revised: the answer before any revision, and revisions of it, in order."""
 
 
 @frozen

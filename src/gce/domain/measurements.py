@@ -217,7 +217,8 @@ class TrainingMetrics:
     max_length: int | None = None
     """Tokens of the longest completion."""
     tokens: int = 0
-    """Tokens of prompts and completions of all rollouts since the start of the run, where the model reports them."""
+    """Tokens of prompts and completions of all rollouts since the start of the run, and of continuations of them, where
+    the model reports them."""
 
 
 @frozen
@@ -248,6 +249,9 @@ class IterationRecord:
     """None in runs of earlier versions."""
     saved: int = field(default=0, metadata=OMIT_DEFAULT)
     """Rollouts that an adaptive governor did not draw, because they could teach nothing."""
+
+    credit_tokens: int = field(default=0, metadata=OMIT_DEFAULT)
+    """Tokens of continuations that were sampled to value the prefixes of answers."""
 
     @property
     def graded(self) -> bool:

@@ -6,7 +6,7 @@ An adapter implements the capabilities that it has and names them in `info()`. T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from gce.domain.completions import Completion, SampleRequest
@@ -14,7 +14,7 @@ from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, Upda
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
 
-__all__ = ["Adaptable", "Caching", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
+__all__ = ["Adaptable", "Caching", "Continuing", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
 
 
 @runtime_checkable
@@ -127,6 +127,25 @@ class Caching(Protocol):
 
     def clear_caches(self) -> None:
         """Free the memory of what can be computed again; no later result changes."""
+        ...
+
+
+@runtime_checkable
+class Continuing(Protocol):
+    """A sampler that continues answers which have begun. It is no capability of its own."""
+
+    def continued(
+        self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[Completion]:
+        """Yield a completion for each request as `Sampler.sample` does, of the answer that begins with these tokens.
+
+        `begun` has token ids of earlier completions by the keys of requests. Text and tokens of a completion are what
+        follows them.
+        """
+        ...
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """Return the text of generated tokens, without an end token; of the ids of a completion, its text."""
         ...
 
 

@@ -125,6 +125,20 @@ class ScriptedModel:
         """See `gce.ports.model.Sampler`. Completions come in the order of the requests."""
         return self._completions(all_different(requests), self._log_shares(), self.info().identity)
 
+    def continued(
+        self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[Completion]:
+        """See `gce.ports.model.Continuing`. The function is shown what has begun as a last message of the assistant."""
+        asked = [
+            evolve(each, messages=(*each.messages, Message("assistant", self.text_of(begun.get(each.key, ())))))
+            for each in all_different(requests)
+        ]
+        return self.sample(asked)
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """See `gce.ports.model.Continuing`."""
+        return "".join(map(chr, tokens[:-1] if tokens and tokens[-1] == _END else tokens))
+
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
     ) -> tuple[float, ...]:
@@ -219,7 +233,7 @@ class ScriptedModel:
             found = _looked_up(shares, written)
             yield Completion(
                 key=request.key,
-                text="".join(map(chr, written[: -1 if stopped else None])),
+                text=self.text_of(written),
                 finish_reason="stop" if stopped else "length",
                 policy=policy,
                 prompt_token_ids=prompt,

@@ -15,8 +15,7 @@ from gce.app.shown import Part, html_of, lines_of
 from gce.app.tables.cells import difference_cell, share_cell
 from gce.app.training.state import Watcher
 from gce.domain.answers import Answer
-from gce.domain.completions import Completion
-from gce.domain.evaluators.critic import FEATURES, FOLDS, LENGTH, Quality, features_of, out_of_fold, quality
+from gce.domain.evaluators.critic import FEATURES, FOLDS, LENGTH, Quality, features_of, first_half, out_of_fold, quality
 from gce.domain.figures import Table
 from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
 from gce.domain.text import counted
@@ -204,7 +203,7 @@ def critic(
     for place, problem in enumerate(problems):
         by_problem.setdefault(problem, []).append(place)
     places = list(by_problem.values())
-    half = features_of([_half(answer.completion) for answer in answers])
+    half = features_of([first_half(answer.completion) for answer in answers])
     early = np.mean([out_of_fold(half, scores, tiers, problems, seed=seed) for seed in range(seeds)], axis=0)
     return CriticReport(
         found.task.name,
@@ -215,23 +214,6 @@ def critic(
         critics,
         _choices(answers, places, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
         tuple(_saving(share, early, answers, places, right) for share in SAVED),
-    )
-
-
-def _half(completion: Completion) -> Completion:
-    """The first half of the tokens, as if nothing of the rest were known: its length neither."""
-    found = completion.log_probabilities or completion.sampling_log_probabilities or ()
-    ids = completion.token_ids or ()
-    kept = int(HALF * max(len(found), len(ids)))
-    words = completion.text.split()
-    return Completion(
-        completion.key,
-        " ".join(words[: int(HALF * len(words))]),
-        "stop",
-        completion.policy,
-        token_ids=ids[:kept] or None,
-        log_probabilities=found[:kept] or None,
-        tokens=kept or None,
     )
 
 

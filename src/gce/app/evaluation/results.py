@@ -18,6 +18,7 @@ from gce.app.evaluation.baselines import (
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
 from gce.app.evaluation.one_outcome import equal_rewards
+from gce.app.evaluation.revisions import revision_parts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -77,6 +78,11 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         plain.setdefault("metrics", {})[name] = to_plain(found)
         if not (metric is REWARD and "mean_reward" in plain):  # It is shown already.
             parts += ["", _metric_table(metric, found, _tiers(result))]
+    if any(
+        each.reading == "revised" for held in result.conversations.values() for one in held for each in one.attempts
+    ):
+        plain["revisions"], more = revision_parts(result.conversations, given.interval)
+        parts += ["", *more]
     if result.shifts:
         plain["shifts"], more = shift_parts(result)
         parts += ["", *more]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
+from math import ceil
 
+from gce.app.reports.transcript_text import values_words
 from gce.app.transcripts import MOMENTS, OUTCOMES, Transcript
 from gce.domain.marks import Piece
+from gce.domain.prefix_values import PrefixValues
 from gce.domain.problems import Message
 from gce.domain.text import printable
 from gce.domain.verdicts import Step
 
-__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "line_html", "text_html", "transcripts_html"]
+__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "line_html", "shade", "text_html", "transcripts_html"]
 
 LONGEST = 8_000
 """Characters of a prompt or an answer that are shown: the beginning and the end."""
@@ -41,6 +44,10 @@ mark { background: var(--mark); color: inherit; border-bottom: 2px solid var(--w
 .sides ol, .sides ul { margin: .2rem 0; padding-left: 1.6rem; overflow-wrap: anywhere }
 .said { margin-left: .8rem; color: var(--faint) } .sides small { color: var(--faint) }
 .steps li { font: .85rem/1.45 ui-monospace, monospace; list-style: none } .steps { padding-left: 0 !important }
+.heat [class^="gain"] { background: rgb(40 140 60 / calc(var(--heat) * 14%)) }
+.heat [class^="loss"] { background: rgb(200 40 40 / calc(var(--heat) * 14%)) }
+.heat [class$="1"] { --heat: 1 } .heat [class$="2"] { --heat: 2 } .heat [class$="3"] { --heat: 3 }
+.heat [class$="4"] { --heat: 4 }
 .steps .false { color: var(--wrong) } .steps .unreadable { color: var(--odd) }
 """
 
@@ -111,7 +118,9 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
     said = f'<small class="said">{line_html(found.faults[0].message[:120])}</small>' if found.faults else ""
     summary = f"{line_html(found.within_task)} <small>{line_html(moment)}, {reward}</small> {said}"
     asked = "".join(map(_message, found.prompt)) or "<p>The prompt was not stored.</p>"
-    answered = "".join((_reasoning(found.reasoning), _answer(found), _faults(found), _steps(found.steps)))
+    answered = "".join(
+        (_reasoning(found.reasoning), _answer(found), _faults(found), _heat(found.values), _steps(found.steps))
+    )
     notes = "".join(f"<p><small>{line_html(note)}</small></p>" for note in found.notes)
     return (
         f'<details class="{kinds}"><summary><span class="outcome">{found.outcome}</span> {summary}</summary>\n'
@@ -154,6 +163,25 @@ def _piece(piece: Piece, text: str, found: Transcript) -> str:
     title = " ".join(found.faults[number - 1].message for number in piece.about[:3])
     numbers = ",".join(map(str, piece.about))
     return f'<mark title="{line_html(title[:200])}">{text_html(text)}<sup>{numbers}</sup></mark>'
+
+
+def _heat(values: PrefixValues | None) -> str:
+    """The answer's segments, greener where they add to the value of the answer so far, redder where they take."""
+    if values is None:
+        return ""
+    rows = "".join(
+        f'<span class="{shade(advantage)}" title="{prefix.value:.2f} ({prefix.low:.2f} to {prefix.high:.2f}), '
+        f'{advantage:+.2f}">{text_html(clipped(prefix.segment))}</span>'
+        for prefix, advantage in zip(values.prefixes[1:], values.advantages, strict=True)
+    )
+    said = line_html(values_words(values))
+    return f'<details><summary>value of the answer so far: {said}</summary><pre class="heat">{rows}</pre></details>'
+
+
+def shade(advantage: float) -> str:
+    """The class of a segment in a heat map, from loss-4 to gain-4."""
+    size = ceil(4 * min(1.0, abs(advantage)))
+    return f"{'gain' if advantage > 0 else 'loss'}-{size}" if size else "even"
 
 
 def _faults(found: Transcript) -> str:

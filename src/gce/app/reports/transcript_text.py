@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from gce.app.transcripts import Transcript
+from gce.domain.prefix_values import PrefixValues
 from gce.domain.text import printable
 
-__all__ = ["reward_cell", "transcript_lines"]
+__all__ = ["reward_cell", "transcript_lines", "values_words"]
 
+BAR = 5
+"""Characters of the bar of an advantage of 1."""
 STEPS = {"true": "ok", "false": "NO", "unreadable": "??"}
 
 
@@ -33,6 +37,8 @@ def transcript_lines(found: Transcript) -> Iterator[str]:
     yield from (f"  {line}" for line in _marked(found))
     yield f"[verdict] {'; '.join(found.verdicts)}"
     yield from (f"  {number}. {fault.kind}: {fault.message}" for number, fault in enumerate(found.faults, 1))
+    if found.values is not None:
+        yield from _heat(found.values)
     if found.steps:
         right = sum(step.status == "true" for step in found.steps)
         yield f"[reasoning steps] {right} of {len(found.steps)} true"
@@ -41,6 +47,25 @@ def transcript_lines(found: Transcript) -> Iterator[str]:
             yield f"  {STEPS.get(step.status, '??')} {step.text}{reason}"
     yield from (f"note: {note}" for note in found.notes)
     yield ""
+
+
+def _heat(values: PrefixValues) -> Iterator[str]:
+    """The answer's segments beside what each added to the value of the answer so far, as a number and as a bar."""
+    yield f"[value of the answer so far] {values_words(values)}"
+    for prefix, advantage in zip(values.prefixes[1:], values.advantages, strict=True):
+        bar = ("+" if advantage > 0 else "-") * ceil(BAR * abs(advantage))
+        first, *others = prefix.segment.rstrip("\n").split("\n")
+        yield f"  {prefix.value:.2f} {advantage:+.2f} {bar:{BAR}} | {printable(first)}"
+        yield from (f"  {'':{BAR + 11}} | {printable(line)}" for line in others)
+
+
+def values_words(values: PrefixValues) -> str:
+    """What a heat map begins with, in words."""
+    first, *others, _ = values.prefixes
+    return (
+        f"{first.value:.2f} ({first.low:.2f} to {first.high:.2f}) before the first token, by {first.n} rollouts; "
+        f"then by {sum(each.n for each in others)} continuations of {values.cost:,} tokens"
+    )
 
 
 def _marked(found: Transcript) -> Iterator[str]:

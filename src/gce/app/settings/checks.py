@@ -94,8 +94,42 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
                 f"{{optimizer.restart}} restarts every iteration from the base model, without {{{name}}}",
                 "leave out one of them",
             )
+    if settings.objective.credit != "outcome":
+        _check_credit(settings, algorithm)
+    elif settings.objective.credit_samples != all_settings()["objective.credit_samples"].default:
+        raise _conflict(
+            settings,
+            "objective.credit_samples",
+            "{objective.credit_samples} is the number of continuations of a prefix",
+            "it needs {objective.credit} prefix-value",
+        )
     if algorithm.weigh is not None:
         _check_without_buffer(settings)
+
+
+def _check_credit(settings: TrainSettings, algorithm: Algorithm) -> None:
+    """Refuse what does not go with credit for parts of answers."""
+    if algorithm.weigh is None or algorithm.ratio != "token":
+        raise _conflict(
+            settings,
+            "objective.credit",
+            "{objective.credit} prefix-value weighs each token of an iteration's own rollouts",
+            "it needs {objective.algorithm} grpo, dr-grpo, dapo, reinforce-rej or raft++",
+        )
+    if settings.rollouts.strategy != ZERO_SHOT.name:
+        raise _conflict(
+            settings,
+            "objective.credit",
+            "{objective.credit} prefix-value continues an answer after its prompt",
+            "it needs {rollouts.strategy} zero-shot",
+        )
+    if settings.evaluators.combination is not None or settings.buffer.admission != "verified":
+        raise _conflict(
+            settings,
+            "objective.credit",
+            "{objective.credit} prefix-value takes its values from the verifier's own rewards",
+            "leave out {evaluators.teach} and {buffer.admission}",
+        )
 
 
 def _check_without_buffer(settings: TrainSettings) -> None:

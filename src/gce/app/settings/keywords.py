@@ -29,6 +29,7 @@ from gce.domain.evaluators.combination import Rule
 from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy as LayerStrategy
 from gce.domain.models import Precision
+from gce.domain.prefix_values import Credit
 
 __all__ = ["StoppingKeywords", "TrainKeywords"]
 
@@ -110,6 +111,8 @@ class TrainKeywords(StoppingKeywords, total=False):
     clip_high: float | None
     importance_cap: float | None
     kl: float
+    credit: Credit
+    credit_samples: int
     negative: float
 
     demonstrations: DemonstrationSettings | Mapping[str, Any]

@@ -61,6 +61,7 @@ from gce.domain.evaluators.scores import SCORES
 from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy
 from gce.domain.models import FLOAT32, Precision
+from gce.domain.prefix_values import Credit
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.errors import SettingError
@@ -400,6 +401,23 @@ class ObjectiveSettings:
         DECIMAL_FROM_0,
         "weight of the KL divergence from the base model (the model without adapter)",
         flag="--kl",
+    )
+    credit: Credit = setting(
+        "outcome",
+        Choice(get_args(Credit)),
+        "outcome: each token of a rollout has its weight in the group; prefix-value: each token is weighed by what its "
+        "segment (lines) adds to the value of the answer so far, the mean reward of sampled continuations; rollouts of "
+        "problems without a mixed outcome are left out",
+        flag="--credit",
+        omit_default=True,
+    )
+    credit_samples: int = setting(
+        4,
+        SAMPLES,
+        "continuations of each prefix with --credit prefix-value",
+        flag="--credit-samples",
+        unit="rollouts",
+        omit_default=True,
     )
     negative: float = setting(
         0.1, SHARE, "weight of wrong rollouts in --algorithm weighted, with a minus sign", flag="--negative"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, ask, check_answers
+from gce.app.training.credit import credited
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
@@ -39,6 +40,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     drawn, sampled, sampling = (state.drawn, [], 0.0) if warming_up else sample(run, state, number)
 
     began = run.clock.now()
+    sampled = credited(run, number, sampled)
     rollouts = without_failed(sampled)
     showed = rewards_by_tier(run.tiers, rollouts)
     if not warming_up and state.iteration == state.warm_ups:

@@ -108,6 +108,7 @@ def iteration_record(
         failed=Counter(rollout.judged.problem.tier for rollout in sampled if rollout.judged.failed),
         metrics=_metrics(run, state, rollouts, taken),
         saved=_saved(run, sampled),
+        credit_tokens=_credit_tokens(sampled),
     )
 
 
@@ -117,6 +118,10 @@ def _saved(run: Run, sampled: Sequence[Rollout]) -> int:
     if settings.governor == "fixed":
         return 0
     return sum(max(0, settings.samples - count) for count in drawn.values())
+
+
+def _credit_tokens(rollouts: Sequence[Rollout]) -> int:
+    return sum(each.values.cost for each in rollouts if each.values is not None)
 
 
 def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequence[UpdateReport]) -> TrainingMetrics:
@@ -133,7 +138,10 @@ def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequ
         logp_difference=taken[0].logp_difference if taken else None,
         max_logp_difference=taken[0].max_logp_difference if taken else None,
         max_length=max(lengths, default=None),
-        tokens=state.tokens + sum(lengths) + sum(each.prompt_tokens or 0 for each in rollouts),
+        tokens=state.tokens
+        + sum(lengths)
+        + sum(each.prompt_tokens or 0 for each in rollouts)
+        + _credit_tokens(rollouts),
     )
 
 
@@ -163,6 +171,7 @@ def commit(
                 "admitted": completion.key in taken,
                 "shown": rollout.shown,
                 **rollout.counts,
+                **({} if rollout.values is None else {"values": to_plain(rollout.values)}),
             },
         )
     for trace in admitted:

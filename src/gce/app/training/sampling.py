@@ -28,6 +28,7 @@ from gce.domain.conversations import Conversation
 from gce.domain.curriculum import TierRewards, needs_demonstrations, open_levels, plan, second_wave, tier_rewards
 from gce.domain.governor import rounds, worth_more
 from gce.domain.learning import Turn
+from gce.domain.prefix_values import PrefixValues
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
@@ -95,6 +96,8 @@ class Rollout:
     """Whether it is a positive among the iteration's rollouts of its problem."""
     turns: tuple[Turn, ...] | None = None
     """The conversation that led to it, with what the model wrote marked trained; None for the prompt and the answer."""
+    values: PrefixValues | None = None
+    """Of its prefixes; None where credit is for the outcome alone."""
     counts: Mapping[str, int | None] = field(factory=dict)
     """What is stored of the conversation: `replies`, `prompt_tokens` and `tokens`; empty where `turns` is None."""
 

@@ -19,7 +19,7 @@ from gce.domain.algorithms import Algorithm, drop_decided, truncated_ratios
 from gce.domain.answers import Answer
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.curriculum import TierRewards
-from gce.domain.learning import Trace, TrainingBatch, Turn, UpdateReport
+from gce.domain.learning import Trace, TrainingBatch, Turn, UpdateReport, single_turn
 from gce.domain.randomness import generator
 from gce.domain.traces import trace_of
 from gce.errors import BadInput, ModelError
@@ -32,6 +32,9 @@ def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
     answer = rollout.judged
     said, reward = (answer.completion, _graded(answer)) if rollout.turns is None else (rollout.turns, answer.reward)
     key = answer.completion.key
+    if rollout.values is not None:
+        *prompt, last = single_turn(answer.problem.prompt, answer.completion)
+        said = (*prompt, evolve(last, weights=rollout.values.token_weights))
     return trace_of(answer.problem, said, answer.verdicts, iteration=iteration, key=key, reward=reward)
 
 
@@ -87,6 +90,8 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
     groups: Mapping[str, Sequence[float]] = groups_of(judged)
     if algorithm.drops_decided:
         groups = drop_decided(groups, admit_at=run.admit_at)
+    if run.settings.objective.credit != "outcome":
+        return _credited_pool(judged, number)
     weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.positive)) for each in judged])
     found = {problem: iter(_weights(algorithm, weighed[problem])) for problem in groups}
     weights = {
@@ -96,6 +101,14 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
     }
     traces = [trace_of_rollout(each, number) for each in judged if weights.get(each.judged.completion.key)]
     return _Pool(admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces), weights)
+
+
+def _credited_pool(rollouts: Sequence[Rollout], number: int) -> _Pool:
+    """The rollouts of which a part added to the value, or took from it: its tokens are weighed by that alone."""
+    taken = [each for each in rollouts if each.values is not None and any(each.values.advantages)]
+    traces = [trace_of_rollout(each, number) for each in taken]
+    pool = admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces)
+    return _Pool(pool, {trace.key: 1.0 for trace in traces})
 
 
 def _weights(algorithm: Algorithm, rewards: Sequence[float]) -> Sequence[float]:

@@ -16,6 +16,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from gce.domain.completions import Completion
+from gce.domain.problems import Problem
 from gce.domain.randomness import generator
 
 __all__ = [
@@ -26,6 +27,9 @@ __all__ = [
     "auroc",
     "calibration_error",
     "features_of",
+    "first_half",
+    "fit_critic",
+    "likelihood",
     "out_of_fold",
     "quality",
 ]
@@ -75,6 +79,30 @@ FEATURES: Mapping[str, Callable[[Completion], float]] = {
 """By name. Log-probabilities are those of the tokens that were written, in nats; an entry is one line."""
 
 
+def likelihood(completion: Completion) -> float | None:
+    """Return the geometric mean of the probabilities of its tokens: a critic that needs no fit; None without them."""
+    found = completion.log_probabilities or completion.sampling_log_probabilities
+    mean = float(np.mean(found)) if found else math.nan
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
+
+
+def first_half(completion: Completion) -> Completion:
+    """Return the first half of the tokens, as if nothing of the rest were known: its length neither."""
+    found = completion.log_probabilities or completion.sampling_log_probabilities or ()
+    ids = completion.token_ids or ()
+    kept = max(len(found), len(ids)) // 2
+    words = completion.text.split()
+    return Completion(
+        completion.key,
+        " ".join(words[: len(words) // 2]),
+        "stop",
+        completion.policy,
+        token_ids=ids[:kept] or None,
+        log_probabilities=found[:kept] or None,
+        tokens=kept or None,
+    )
+
+
 def features_of(completions: Sequence[Completion]) -> Floats:
     """Return (answers, features), in the order of `FEATURES`."""
     return np.array([[feature(each) for feature in FEATURES.values()] for each in completions], float)
@@ -105,31 +133,59 @@ def out_of_fold(
         raise ValueError(f"expected answers to at least {FOLDS} problems, got {len(names)}")
     dealt = dict(zip(names, generator(seed, "critic").permutation(len(names)) % FOLDS, strict=True))
     folds = np.array([dealt[problem] for problem in problems])
-    columns = np.hstack([x, _one_hot(tiers)])
-    binary = bool(np.isin(scores, (0.0, 1.0)).all())
+    columns = np.hstack([x, _one_hot(tiers, list(dict.fromkeys(tiers)))])
+    binary = _is_binary(scores)
     found = np.empty(len(scores))
     for fold in range(FOLDS):
         out = folds == fold
-        mean, deviation = columns[~out].mean(axis=0), columns[~out].std(axis=0)
-        scaled = (columns - mean) / np.where(deviation > 1e-9, deviation, 1.0)
-        fit = _logistic if binary else _ridge
-        found[out] = fit(scaled[~out], scores[~out], scaled[out])
-    return np.clip(found, 0.0, 1.0)
+        found[out] = _fitted(columns[~out], scores[~out], binary=binary)(columns[out])
+    return found
 
 
-def _one_hot(tiers: Sequence[str]) -> Floats:
-    names = list(dict.fromkeys(tiers))
+def fit_critic(
+    completions: Sequence[Completion], scores: Sequence[float], tiers: Sequence[str]
+) -> Callable[[Problem, Completion], float]:
+    """Return a critic that is fitted to all these answers, to predict answers to other problems, as `out_of_fold`.
+
+    Raises:
+        ValueError: no answers, or columns of different lengths.
+    """
+    if not completions or not len(completions) == len(scores) == len(tiers):
+        raise ValueError("expected answers, and a score and a tier for each")
+    names, y = list(dict.fromkeys(tiers)), np.asarray(scores, float)
+    columns = np.hstack([features_of(completions), _one_hot(tiers, names)])
+    fit = _fitted(columns, y, binary=_is_binary(y))
+
+    def predict(problem: Problem, completion: Completion) -> float:
+        return float(fit(np.hstack([features_of([completion]), _one_hot([problem.tier], names)]))[0])
+
+    return predict
+
+
+def _is_binary(scores: Floats) -> bool:
+    return bool(np.isin(scores, (0.0, 1.0)).all())
+
+
+def _fitted(columns: Floats, scores: Floats, *, binary: bool) -> Callable[[Floats], Floats]:
+    """A regression on columns of unit variance; its predictions are in [0, 1]."""
+    mean, deviation = columns.mean(axis=0), columns.std(axis=0)
+    deviation = np.where(deviation > 1e-9, deviation, 1.0)
+    predict = (_logistic if binary else _ridge)((columns - mean) / deviation, scores)
+    return lambda asked: np.clip(predict((asked - mean) / deviation), 0.0, 1.0)
+
+
+def _one_hot(tiers: Sequence[str], names: Sequence[str]) -> Floats:
     return np.array([[float(tier == name) for name in names] for tier in tiers], float)
 
 
-def _ridge(x: Floats, y: Floats, asked: Floats) -> Floats:
+def _ridge(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     weights = np.linalg.solve(x.T @ x + PENALTY * np.eye(x.shape[1]), x.T @ (y - y.mean()))
-    return np.asarray(y.mean() + asked @ weights)
+    return lambda asked: np.asarray(y.mean() + asked @ weights)
 
 
-def _logistic(x: Floats, y: Floats, asked: Floats) -> Floats:
+def _logistic(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     """Newton's method with a quadratic penalty on all weights but the intercept, which has next to none."""
-    x, asked = (np.hstack([np.ones((len(each), 1)), each]) for each in (x, asked))
+    x = np.hstack([np.ones((len(x), 1)), x])
     penalty = np.full(x.shape[1], PENALTY)
     penalty[0] = 1e-3
     weights = np.zeros(x.shape[1])
@@ -140,7 +196,7 @@ def _logistic(x: Floats, y: Floats, asked: Floats) -> Floats:
         weights += np.clip(step, -4.0, 4.0)
         if np.abs(step).max() < 1e-8:
             break
-    return _sigmoid(asked @ weights)
+    return lambda asked: _sigmoid(weights[0] + asked @ weights[1:])
 
 
 def _sigmoid(values: Floats) -> Floats:

@@ -24,6 +24,7 @@ __all__ = [
     "effective_rank",
     "eigenvalues",
     "participation_ratio",
+    "simulated_consensus",
 ]
 
 Matrix = NDArray[np.float64]
@@ -157,6 +158,23 @@ def consensus_correlation(evaluators: int, correlation: float) -> float:
     if evaluators < 1 or not 0.0 <= correlation <= 1.0:
         raise ValueError(f"expected at least 1 evaluator and r in [0, 1], got {evaluators!r} and {correlation!r}")
     return float(np.sqrt(evaluators) * correlation / np.sqrt(1.0 + (evaluators - 1) * correlation))
+
+
+def simulated_consensus(evaluators: int, correlation: float, rng: Generator, *, answers: int = 5_000) -> float:
+    """Return what `consensus_correlation` predicts as it is measured on simulated scores.
+
+    Path B: k evaluators and one that is held out share a latent factor, sqrt(r) of their standard deviation. Nothing is
+    fitted and nothing learns; with r = 0 they are orthogonal (path A).
+
+    Raises:
+        ValueError: as `consensus_correlation`, or fewer than 2 answers.
+    """
+    consensus_correlation(evaluators, correlation)
+    if answers < 2:
+        raise ValueError(f"expected at least 2 answers, got {answers!r}")
+    factor, own = rng.standard_normal((answers, 1)), rng.standard_normal((answers, evaluators + 1))
+    scores = np.sqrt(correlation) * factor + np.sqrt(1.0 - correlation) * own
+    return float(np.corrcoef(scores[:, :-1].mean(axis=1), scores[:, -1])[0, 1])
 
 
 def _check(scores: Matrix) -> None:

@@ -9,7 +9,7 @@ from gce.domain.metrics.beliefs.entries import BELIEF_METRICS
 from gce.domain.metrics.means import PROMPT_TOKENS, REPLIES, REWARD, TOKENS
 from gce.domain.metrics.metric import Metric, MetricSettings, by_tier, by_unit, overall, point
 from gce.domain.metrics.pass_at_k import pass_at
-from gce.domain.metrics.rates import ACCURACY, COVERAGE, NO_ROOM, TRUNCATED
+from gce.domain.metrics.rates import ACCURACY, COVERAGE, KEPT, NO_ROOM, TRUNCATED
 
 __all__ = ["METRICS", "Metric", "MetricSettings", "by_tier", "by_unit", "overall", "point"]
 
@@ -23,6 +23,7 @@ _ALL: tuple[Metric[Any], ...] = (
     TOKENS,
     TRUNCATED,
     NO_ROOM,
+    *KEPT,
     *BELIEF_METRICS,
 )
 METRICS: Mapping[str, Metric[Any]] = {metric.name: metric for metric in _ALL}

@@ -17,6 +17,7 @@ from gce.domain.strategies.opinions import STATED_OPINION
 from gce.domain.strategies.peer_prediction import PEER_PREDICTION
 from gce.domain.strategies.reasoning import CHAIN_OF_THOUGHT, DIRECT, LENGTH_CONTROLLED
 from gce.domain.strategies.requests import Strategy
+from gce.domain.strategies.revise import REVISE
 from gce.domain.strategies.simulate import SIMULATE
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
 from gce.domain.strategies.stepwise import STEPWISE_EVIDENCE
@@ -28,6 +29,7 @@ _ALL = (
     ZERO_SHOT,
     FEW_SHOT,
     MULTI_TURN,
+    REVISE,
     EPISODE,
     SIMULATE,
     DIRECT,

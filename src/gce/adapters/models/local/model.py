@@ -169,10 +169,21 @@ class LocalSampler:
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Updates during the iteration do not affect the completions."""
+        return self.continued(requests, {})
+
+    def continued(
+        self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[Completion]:
+        """See `gce.ports.model.Continuing`."""
         requests = all_different(requests)
         if self._roll_out is None:
             self._roll_out = self.engine.sampler(self._stop)
-        return self._completions(requests, self._roll_out, self.engine.digest())
+        return self._completions(requests, self._roll_out, self.engine.digest(), begun)
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """See `gce.ports.model.Continuing`. Other special tokens stay visible, so that the text shows everything."""
+        written = tokens[:-1] if tokens and tokens[-1] in self._stop else tokens
+        return str(self._tokenizer.decode(list(written), skip_special_tokens=False))
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -195,14 +206,20 @@ class LocalSampler:
         )
         return tuple(found)
 
-    def _completions(self, requests: Sequence[SampleRequest], roll_out: RollOut, policy: str) -> Iterator[Completion]:
+    def _completions(
+        self,
+        requests: Sequence[SampleRequest],
+        roll_out: RollOut,
+        policy: str,
+        begun: Mapping[str, tuple[int, ...]],
+    ) -> Iterator[Completion]:
         tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
         for request in requests:
             if request.messages not in tokens:
                 tokens[request.messages] = self.prompt_tokens(request.messages)
         asked: list[tuple[SampleRequest, Job]] = []
         for request in requests:
-            prompt = tokens[request.messages]
+            prompt = (*tokens[request.messages], *begun.get(request.key, ()))
             room = self._room - len(prompt)
             if room < 1:
                 yield no_room(request, prompt, self._room, policy)
@@ -228,12 +245,9 @@ class LocalSampler:
         return ended
 
     def _completion(self, request: SampleRequest, prompt: tuple[int, ...], rollout: Rollout, policy: str) -> Completion:
-        written = rollout.tokens[:-1] if rollout.tokens[-1] in self._stop else rollout.tokens
-        # Other special tokens stay visible, so that the text shows everything that was generated.
-        text = self._tokenizer.decode(list(written), skip_special_tokens=False)
         return Completion(
             key=request.key,
-            text=cut_before(text, request.stop),
+            text=cut_before(self.text_of(rollout.tokens), request.stop),
             finish_reason="stop" if rollout.stopped else "length",
             policy=policy,
             prompt_token_ids=prompt,

@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gce.app.reports.transcript_html import LONGEST, clipped
+from gce.app.reports.transcript_html import LONGEST, clipped, shade
+from gce.app.reports.transcript_text import values_words
 from gce.app.transcripts import MOMENTS, OUTCOMES, StoredAnswer, Transcript, task_of, transcripts_of
 from gce.app.web.answer_list import index_of
 from gce.app.web.overview import overview_of
@@ -186,6 +187,8 @@ def answer(request: Request) -> Response:
         step_marks={"true": "\u2713", "false": "\u2717", "unreadable": "?"},
         most_steps=MOST_STEPS,
         clipped=clipped,
+        shade=shade,
+        values_words=values_words,
     )
 
 

@@ -1,0 +1,79 @@
+"""`gce geometry`: the path of a run through the space of scores, with its nulls, and as a file for a viewer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gce.app.exports.geometry import SCHEMAS, exported, geometry_of
+from gce.app.options import PATH, RUN, SEED
+from gce.app.tables.cells import p_cell
+from gce.app.tables.layout import table
+from gce.app.terminal import put, put_json
+from gce.app.wiring.files import check_output, write_output
+from gce.app.wiring.runs import add_no_verify, open_run, verifies
+from gce.domain.geometry import Geometry
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import Estimate
+from gce.domain.text import counted
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Describe the path of a run through the space of scores: the mean score of its rollouts by evaluator and tier, iteration
+by iteration, standardised. Three statistics stand beside nulls, because chance alone makes paths, too:
+
+  movement             larger than if the same problems had come in other iterations?
+  straightness         larger than with the iterations in another order?
+  effective dimension  smaller than if each score moved by itself?
+
+--out writes the path as JSON in the schema of ScalarScope's viewer.
+"""
+EXAMPLES = """\
+examples:
+  gce geometry runs/1
+  gce geometry runs/1 --out geometry.json                  schema 1.1, with nulls
+  gce geometry runs/1 --out geometry.json --schema 1.0
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce geometry`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("run", type=RUN, metavar="RUN", help="directory of a training run")
+    parser.add_argument("--out", type=PATH, metavar="FILE", help="write the path as JSON to this file")
+    parser.add_argument("--schema", choices=SCHEMAS, default=SCHEMAS[-1], help="version of the schema (default 1.1)")
+    parser.add_argument("--seed", type=SEED, default=0, help="seed of nulls and bootstrap (default 0)")
+    parser.add_argument("--json", action="store_true", help="print the exported path instead of the table")
+    add_no_verify(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.out is not None:
+        check_output(arguments.out)
+    with open_run(arguments.run, verify=verifies(arguments)) as reader:
+        found = geometry_of(reader, seed=arguments.seed)
+        plain = exported(reader, found, arguments.schema)
+    if arguments.out is not None:
+        write_output(arguments.out, f"{json.dumps(plain, indent=1)}\n".encode())
+    if arguments.json:
+        put_json(to_plain(plain), indent=1)
+    else:
+        put(*_lines(found))
+    return 0
+
+
+def _lines(found: Geometry) -> list[str]:
+    explained = " and ".join(f"{100 * share:.0f} %" for share in found.explained)
+    rows = [(each.statistic, _cell(each.observed), _cell(each.null), p_cell(each.p), each.says) for each in found.nulls]
+    return [
+        f"{counted(len(found.iterations), 'iteration')}, {counted(len(found.dimensions), 'score')} "
+        f"({', '.join(found.dimensions)}); two principal components have {explained} of the variance",
+        *table(("statistic", "observed (95 %)", "null (95 %)", "p", "a small p means"), rows, words=True).split("\n"),
+    ]
+
+
+def _cell(found: Estimate) -> str:
+    return f"{found.value:.3g} ({found.low:.3g} to {found.high:.3g})"
