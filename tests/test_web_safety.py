@@ -321,7 +321,7 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path: Path, host: str) -
     with pytest.raises(BadInput, match="expected a token"):
         WebSettings(tmp_path, host=host)
     assert WebSettings(tmp_path, host=host, token=TOKEN).host == host
-    with pytest.raises(BadInput, match="at least 16"):
+    with pytest.raises(BadInput, match="16 to 256"):
         WebSettings(tmp_path, host=host, token="short")
 
 
