@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gce.domain.strategies.coherence import COHERENCE
+from gce.domain.strategies.consultation import CONSULTATION
 from gce.domain.strategies.debate import SELF_DEBATE
 from gce.domain.strategies.elicitation import FINAL_BELIEF, OPTION_LIKELIHOODS, REPEATED_SAMPLING
 from gce.domain.strategies.episode import EPISODE
@@ -29,6 +30,7 @@ _ALL = (
     FEW_SHOT,
     MULTI_TURN,
     EPISODE,
+    CONSULTATION,
     SIMULATE,
     DIRECT,
     CHAIN_OF_THOUGHT,

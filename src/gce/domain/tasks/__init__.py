@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.tasks.beliefs.task import BELIEFS, BELIEFS_BY_OUTCOME
+from gce.domain.tasks.consultation.task import CONSULTATION
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.faster.task import FASTER
 from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
@@ -49,6 +50,7 @@ TASKS: Mapping[str, Task] = {
         BELIEFS,
         BELIEFS_BY_OUTCOME,
         FASTER,
+        CONSULTATION,
     )
 }
 
