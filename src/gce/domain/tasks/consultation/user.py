@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gce.domain.tasks.consultation.case import Case, Fact, facts_of
+from gce.domain.tasks.consultation.personas import SHIPPED
 from gce.domain.tasks.consultation.topics import Topic, topic_of
 from gce.domain.tasks.scheduling.instance import Instance
 
@@ -61,12 +62,9 @@ def refusals(text: str) -> int:
 def consulted(case: Case, questions: Sequence[str]) -> tuple[str, tuple[Fact, ...]]:
     """Return the user's reply to the last of these questions, and all facts told so far.
 
-    Raises:
-        ValueError: there is no user, or no question.
+    Where the prompt states everything, the first of the shipped personas says so.
     """
-    persona = case.persona
-    if persona is None or not questions:
-        raise ValueError("expected a user and at least one question")
+    persona = case.persona or SHIPPED[0]
     told: list[Fact] = []
     asked: Counter[Topic] = Counter()
     reply = ""
@@ -95,11 +93,10 @@ def consulted(case: Case, questions: Sequence[str]) -> tuple[str, tuple[Fact, ..
 
 def minimum(case: Case) -> int:
     """Return the smallest number of questions after which the user has told everything."""
-    if case.persona is None:
-        return 0
+    persona = case.persona or SHIPPED[0]
     topics = Counter(secret.topic for secret in case.secrets)
-    at_once = case.persona.facts_at_once
-    return sum((-(-count // at_once) if at_once else 1) + case.persona.asks_back for count in topics.values())
+    at_once = persona.facts_at_once
+    return sum((-(-count // at_once) if at_once else 1) + persona.asks_back for count in topics.values())
 
 
 def counts(case: Case, questions: Sequence[str], text: str) -> Mapping[str, float]:
@@ -108,7 +105,7 @@ def counts(case: Case, questions: Sequence[str], text: str) -> Mapping[str, floa
     A fact is invented if the final message states it on a line `Fact:`, in one of the user's forms, and neither the
     prompt nor the user has.
     """
-    told = consulted(case, questions)[1] if questions else ()
+    told = consulted(case, questions)[1]
     hidden = {(secret.topic, secret.job) for secret in case.secrets}
     known = {*told, *(fact for fact in facts_of(case.project) if (fact.topic, fact.job) not in hidden)}
     said = {_normal(sentence(fact, case.project)) for fact in known}
