@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gce.domain.strategies.attack import ATTACK
 from gce.domain.strategies.coherence import COHERENCE
 from gce.domain.strategies.consultation import CONSULTATION
 from gce.domain.strategies.debate import SELF_DEBATE
@@ -48,5 +49,6 @@ _ALL = (
     LABEL_SEARCH,
     WORLD_IN_THE_LOOP,
     JUDGE,
+    ATTACK,
 )
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in _ALL}

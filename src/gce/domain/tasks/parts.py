@@ -195,5 +195,8 @@ class Audit:
     """Where a listed instance stands, as "row 7", for messages; empty for one that is drawn."""
     scores: Mapping[str, Score] = field(factory=dict)
     """Further evaluators of the task by name, beside those of `gce.domain.evaluators.scores`."""
+    restates: Callable[[Any, str], bool] | None = None
+    """(instance, text) -> whether the text is a prompt that states exactly this instance, in whatever words; total.
+    None if prompts cannot be read back."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""
