@@ -30,6 +30,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.prompt_reading import Reading, read_prompt, reading_of, restates
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, prompt_text
 from gce.errors import BadInput, SettingError
+from gce.testing.contracts.strategy import Script, check_strategy
 from gce.testing.scheduling.generators import instances
 
 TASK = TASKS["scheduling"]
@@ -201,6 +202,12 @@ def test_the_strategy_shows_the_attacked_prompt_and_fails_where_the_meaning_is_l
     assert held.last.failed and "does not keep the meaning" in held.last.reason
     (held,) = hold(find_strategy("attack@sections+0"), deaf)
     assert not held.last.failed and shown[-1] == problem.prompt
+
+
+@pytest.mark.parametrize("name", ["attack", "attack@sections+2", "attack@typos+1+important"])
+def test_the_strategy_keeps_the_contract(name: str) -> None:
+    for problem in drawn("T0", 2):
+        check_strategy(find_strategy(name), TASK, problem, Script(lambda _ask: "Answer: A 0"))
 
 
 def test_important_words_go_first() -> None:
