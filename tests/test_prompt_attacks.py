@@ -22,10 +22,11 @@ from gce.app.evaluation.conversations import converse
 from gce.app.wiring.names import find_strategy
 from gce.domain.attacks import ATTACKS, attacked, targets
 from gce.domain.attacks.attack import keeps_meaning, labels_of, words_of
+from gce.domain.conversations import Conversation
 from gce.domain.problems import Message, Problem
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.requests import Settings
-from gce.domain.tasks import TASKS, draw_problems
+from gce.domain.tasks import TASKS, Task, draw_problems
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.prompt_reading import Reading, read_prompt, reading_of, restates
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, prompt_text
@@ -191,16 +192,18 @@ def test_the_strategy_shows_the_attacked_prompt_and_fails_where_the_meaning_is_l
     (problem,) = drawn("T0", 1)
     shown: list[Any] = []
     model = ScriptedModel(lambda request: shown.append(request.messages) or "Answer: A 0")
-    hold = lambda strategy, task: converse(  # noqa: E731
-        strategy, model, task, TaskVerifier(task), [problem], Settings()
-    )
-    (held,) = hold(find_strategy("attack@sections+2+seed=4"), TASK)
+
+    def hold(name: str, task: Task) -> Conversation:
+        (held,) = converse(find_strategy(name), model, task, TaskVerifier(task), [problem], Settings())
+        return held
+
+    held = hold("attack@sections+2+seed=4", TASK)
     expected = attacked(TASK, problem, ATTACKS["sections"], 2, seed=4, words=())
     assert shown == [expected] and held.last.problem == problem and not held.last.failed
     deaf = evolve(TASK, audit=evolve(TASK.audit, restates=lambda _instance, _text: False))
-    (held,) = hold(find_strategy("attack@sections+2"), deaf)
+    held = hold("attack@sections+2", deaf)
     assert held.last.failed and "does not keep the meaning" in held.last.reason
-    (held,) = hold(find_strategy("attack@sections+0"), deaf)
+    held = hold("attack@sections+0", deaf)
     assert not held.last.failed and shown[-1] == problem.prompt
 
 
