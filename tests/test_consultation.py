@@ -24,7 +24,7 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.requests import Settings, consultation_of
 from gce.domain.tasks import TASKS, draw_problems
-from gce.domain.tasks.consultation.case import Case, Fact, case_of, facts_of
+from gce.domain.tasks.consultation.case import ConsultationCase, Fact, case_of, facts_of
 from gce.domain.tasks.consultation.personas import SHIPPED, Persona, personas_of
 from gce.domain.tasks.consultation.topics import TOPICS
 from gce.domain.tasks.consultation.user import consulted, counts, minimum, question_in, refusals
@@ -51,7 +51,7 @@ SECRETS = (
 )
 
 
-def case(persona: str = "plain", secrets: tuple[Fact, ...] = SECRETS, **changes: Any) -> Case:
+def case(persona: str = "plain", secrets: tuple[Fact, ...] = SECRETS, **changes: Any) -> ConsultationCase:
     return case_of(PROJECT, secrets, evolve(USER[persona], **changes))
 
 
@@ -59,7 +59,7 @@ def drawn(tier: str = "T4", count: int = 10, preset: str = "personas") -> list[P
     return list(draw_problems(TASK, preset, tier, "test", count))
 
 
-def about(found: Case) -> Problem:
+def about(found: ConsultationCase) -> Problem:
     (problem,) = drawn(count=1)
     return evolve(problem, instance=found, prompt=TASK.prompt(found, random.Random(0)))
 
@@ -99,7 +99,7 @@ def test_personas_are_more_or_less_forthcoming_and_patient() -> None:
 def test_the_minimum_by_hand() -> None:
     """Six facts about five topics; one at a time; twice as many topics; none without secrets."""
     assert [minimum(case(name)) for name in ("plain", "incomplete", "confused")] == [5, 6, 10]
-    assert minimum(case(secrets=())) == 0 and minimum(Case(PROJECT)) == 0
+    assert minimum(case(secrets=())) == 0 and minimum(ConsultationCase(PROJECT)) == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -145,12 +145,12 @@ def test_a_question_is_the_last_line() -> None:
 def test_a_case_completes_its_project_and_the_prompt_states_no_secret() -> None:
     for tier in ("T0", "T3", "T5"):
         for problem in drawn(tier):
-            found: Case = problem.instance
+            found: ConsultationCase = problem.instance
             assert 1 <= len(found.secrets) <= 4 and found.persona is not None
             assert set(found.secrets) <= set(facts_of(found.full))
             assert case_of(found.full, found.secrets, found.persona) == found
             assert minimum(found) <= found.persona.patience
-            assert from_plain(Case, to_plain(found)) == found
+            assert from_plain(ConsultationCase, to_plain(found)) == found
             lines = problem.prompt[0].content.split("\n")
             stated = next((line for line in lines if "hours:" in line or line.startswith("Hours each")), "")
             for secret in found.secrets:

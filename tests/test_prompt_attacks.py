@@ -22,13 +22,14 @@ from gce.app.evaluation.conversations import converse
 from gce.app.wiring.names import find_strategy
 from gce.domain.attacks import ATTACKS, attacked, targets
 from gce.domain.attacks.attack import keeps_meaning, labels_of, words_of
+from gce.domain.completions import SampleRequest
 from gce.domain.conversations import Conversation
 from gce.domain.problems import Message, Problem
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import TASKS, Task, draw_problems
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.prompt_reading import Reading, read_prompt, reading_of, restates
+from gce.domain.tasks.scheduling.prompt_reading import PromptReading, read_prompt, reading_of, restates
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, prompt_text
 from gce.errors import BadInput, SettingError
 from gce.testing.contracts.strategy import Script, check_strategy
@@ -51,7 +52,7 @@ def text_of(problem: Problem) -> str:
     return problem.prompt[-1].content
 
 
-# Reading prompts back
+# PromptReading prompts back
 
 
 def test_a_prompt_is_read_by_hand() -> None:
@@ -91,7 +92,7 @@ def test_every_prompt_is_read_back(instance: Instance, phrases: Any, answer_only
 @given(st.text())
 def test_any_text_is_read_or_not(text: str) -> None:
     found = read_prompt(text)
-    assert found is None or isinstance(found, Reading)
+    assert found is None or isinstance(found, PromptReading)
     assert not restates(HOUSE, text)
 
 
@@ -191,7 +192,12 @@ def test_without_a_reader_protected_words_stay_line_by_line() -> None:
 def test_the_strategy_shows_the_attacked_prompt_and_fails_where_the_meaning_is_lost() -> None:
     (problem,) = drawn("T0", 1)
     shown: list[Any] = []
-    model = ScriptedModel(lambda request: shown.append(request.messages) or "Answer: A 0")
+
+    def say(request: SampleRequest) -> str:
+        shown.append(request.messages)
+        return "Answer: A 0"
+
+    model = ScriptedModel(say)
 
     def hold(name: str, task: Task) -> Conversation:
         (held,) = converse(find_strategy(name), model, task, TaskVerifier(task), [problem], Settings())

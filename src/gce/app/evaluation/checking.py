@@ -13,7 +13,7 @@ from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.tasks import TASKS, Task
-from gce.domain.tasks.consultation.case import Case
+from gce.domain.tasks.consultation.case import ConsultationCase
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.task import nothing_to_run
 from gce.errors import BadInput
@@ -98,7 +98,7 @@ def _is_judged_alone(task: Task) -> bool:
     return task.name not in TASKS and task.request is nothing_to_run
 
 
-_SHIPPED: Mapping[type, Accepts] = {Instance: scheduling_accepts, Case: consultation_accepts}
+_SHIPPED: Mapping[type, Accepts] = {Instance: scheduling_accepts, ConsultationCase: consultation_accepts}
 """Independent judges of shipped tasks, by the type of their instances."""
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
-from gce.domain.attacks.attack import Attack, keeps_meaning, labels_of, words_of
+from gce.domain.attacks.attack import PromptAttack, keeps_meaning, labels_of, words_of
 from gce.domain.attacks.lines import LINE_ATTACKS
 from gce.domain.attacks.words import WORD_ATTACKS
 from gce.domain.problems import Message, Problem
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.task import Task
 
-__all__ = ["ATTACKS", "Attack", "attacked", "targets"]
+__all__ = ["ATTACKS", "PromptAttack", "attacked", "targets"]
 
-ATTACKS: Mapping[str, Attack] = {attack.name: attack for attack in (*WORD_ATTACKS, *LINE_ATTACKS)}
+ATTACKS: Mapping[str, PromptAttack] = {attack.name: attack for attack in (*WORD_ATTACKS, *LINE_ATTACKS)}
 
 
 def targets(problem: Problem, seed: int, *, everything: bool = False) -> list[tuple[int, int]]:
@@ -25,7 +25,7 @@ def targets(problem: Problem, seed: int, *, everything: bool = False) -> list[tu
 
 
 def attacked(
-    task: Task, problem: Problem, attack: Attack, edits: int, *, seed: int, words: Sequence[tuple[int, int]]
+    task: Task, problem: Problem, attack: PromptAttack, edits: int, *, seed: int, words: Sequence[tuple[int, int]]
 ) -> tuple[Message, ...] | None:
     """Return the prompt with its last message attacked; None if the meaning was not kept or nothing could be changed.
 

@@ -17,7 +17,7 @@ from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
 from gce.domain.tasks.task import Task
 
-__all__ = ["Attack", "Words", "keeps_meaning", "labels_of", "words_of"]
+__all__ = ["PromptAttack", "Words", "keeps_meaning", "labels_of", "words_of"]
 
 Words = tuple[tuple[int, int], ...]
 """Places (start, end) in a text."""
@@ -32,7 +32,7 @@ _MARKERS = frozenset({"answer"})
 
 
 @frozen
-class Attack:
+class PromptAttack:
     """An attack on prompts: an entry of `ATTACKS`."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from gce.domain.attacks.attack import Attack, Words
+from gce.domain.attacks.attack import PromptAttack, Words
 
 __all__ = ["LINE_ATTACKS"]
 
@@ -30,14 +30,14 @@ INJECTIONS = (
 OUTSIDE = 'Somebody else scribbled here, outside of the task: "{}"'
 
 
-def _with_lines(name: str, words: str, sentences: Sequence[str]) -> Attack:
+def _with_lines(name: str, words: str, sentences: Sequence[str]) -> PromptAttack:
     def perturb(text: str, _words: Words, rng: random.Random, edits: int) -> str:
         lines = text.split("\n")
         for sentence in rng.sample(sentences, len(sentences))[:edits]:
             lines.insert(rng.randrange(len(lines)), sentence)
         return "\n".join(lines)
 
-    return Attack(name, words, perturb)
+    return PromptAttack(name, words, perturb)
 
 
 def _exchanged(text: str, _words: Words, rng: random.Random, edits: int) -> str:
@@ -53,5 +53,5 @@ LINE_ATTACKS = (
     _with_lines(
         "injections", "an instruction that is marked as not part of the task", [*map(OUTSIDE.format, INJECTIONS)]
     ),
-    Attack("sections", "two lines exchanged", _exchanged),
+    PromptAttack("sections", "two lines exchanged", _exchanged),
 )

@@ -6,7 +6,7 @@ import random
 import string
 from collections.abc import Callable
 
-from gce.domain.attacks.attack import Attack, Words
+from gce.domain.attacks.attack import PromptAttack, Words
 
 __all__ = ["WORD_ATTACKS"]
 
@@ -106,14 +106,14 @@ def _space(word: str, rng: random.Random) -> str:
     return rng.choice((" ", "  ", "\t")) + word
 
 
-def _on_words(name: str, words: str, bug: Bug) -> Attack:
+def _on_words(name: str, words: str, bug: Bug) -> PromptAttack:
     def perturb(text: str, places: Words, rng: random.Random, edits: int) -> str:
         changed = {place: bug(text[place[0] : place[1]], rng) for place in places[:edits]}
         for (start, end), word in sorted(changed.items(), reverse=True):
             text = text[:start] + word + text[end:]
         return text
 
-    return Attack(name, words, perturb)
+    return PromptAttack(name, words, perturb)
 
 
 WORD_ATTACKS = (

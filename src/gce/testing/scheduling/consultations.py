@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gce.domain.problems import Problem
-from gce.domain.tasks.consultation.case import Case
+from gce.domain.tasks.consultation.case import ConsultationCase
 from gce.domain.tasks.consultation.personas import SHIPPED
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.prompt_reading import Reading, read_prompt
+from gce.domain.tasks.scheduling.prompt_reading import PromptReading, read_prompt
 from gce.testing.scheduling.checkers import accepts_schedule
 
 __all__ = ["accepts", "consultant"]
@@ -33,7 +33,7 @@ REQUESTS = {each.request for each in SHIPPED if each.request}
 
 def accepts(problem: Problem, text: str) -> bool:
     """True if the schedule is right under what the prompt states and the user knows, and the right thing is refused."""
-    case: Case = problem.instance
+    case: ConsultationCase = problem.instance
     if case.persona is not None:
         declined = [line for line in text.split("\n") if line[:7] == "Refuse:" and line[7:].strip() != ""]
         if (case.persona.request != "") != (declined != []):
@@ -41,7 +41,7 @@ def accepts(problem: Problem, text: str) -> bool:
     return accepts_schedule(_everything(case), text)
 
 
-def _everything(case: Case) -> Instance:
+def _everything(case: ConsultationCase) -> Instance:
     """The project with the user's facts, put in one by one."""
     jobs = {job.label: [job.duration, job.demands, job.deadline] for job in case.project.jobs}
     places = {"duration": 0, "resources": 1, "deadline": 2}
@@ -69,7 +69,7 @@ def consultant(messages: Sequence[Mapping[str, Any]]) -> str:
     prompt = messages[0]["content"].split("\n")
     labels = prompt[1].removeprefix("The jobs are ").rstrip(".").split(", ")
     ends = next(at for at, line in enumerate(prompt) if line.startswith("You can ask"))
-    stated = read_prompt("\n".join(line for line in prompt[2:ends] if line not in WISHES | REQUESTS)) or Reading()
+    stated = read_prompt("\n".join(line for line in prompt[2:ends] if line not in WISHES | REQUESTS)) or PromptReading()
     said = [each["content"] for each in messages[1:]]
     exchanges = [*zip([each.removeprefix("Ask: ") for each in said[::2]], said[1::2], strict=True)]
     topic = _next_topic(stated, labels, exchanges)
@@ -81,7 +81,7 @@ def consultant(messages: Sequence[Mapping[str, Any]]) -> str:
     return refuses + render(starts)
 
 
-def _next_topic(stated: Reading, labels: Sequence[str], exchanges: Sequence[tuple[str, str]]) -> str | None:
+def _next_topic(stated: PromptReading, labels: Sequence[str], exchanges: Sequence[tuple[str, str]]) -> str | None:
     """The first topic about which something may be left to ask; None if the user has had enough."""
     if exchanges and exchanges[-1][1].endswith("Send the plan."):
         return None
@@ -94,7 +94,7 @@ def _next_topic(stated: Reading, labels: Sequence[str], exchanges: Sequence[tupl
     return None
 
 
-def _project(stated: Reading, labels: Sequence[str], told: str) -> Instance:
+def _project(stated: PromptReading, labels: Sequence[str], told: str) -> Instance:
     """The project as far as it is known; the first fact about something counts."""
     durations, deadlines, demands = dict(stated.durations), dict(stated.deadlines), dict(stated.demands)
     before, horizon = dict(stated.predecessors), stated.horizon

@@ -15,7 +15,7 @@ from gce.domain.tasks.consultation.personas import Persona
 from gce.domain.tasks.consultation.topics import Topic
 from gce.domain.tasks.scheduling.instance import Instance, Job
 
-__all__ = ["Case", "Fact", "case_of", "facts_of"]
+__all__ = ["ConsultationCase", "Fact", "case_of", "facts_of"]
 
 
 @frozen
@@ -32,7 +32,7 @@ class Fact:
 
 
 @frozen
-class Case:
+class ConsultationCase:
     """What the model is asked about."""
 
     project: Instance
@@ -88,7 +88,7 @@ def facts_of(project: Instance) -> Iterator[Fact]:
         yield Fact("end", "", (project.horizon,))
 
 
-def case_of(project: Instance, secrets: tuple[Fact, ...], persona: Persona | None) -> Case:
+def case_of(project: Instance, secrets: tuple[Fact, ...], persona: Persona | None) -> ConsultationCase:
     """Return the case of this project in which the user alone knows these of its facts."""
     hidden = {(secret.topic, secret.job) for secret in secrets}
 
@@ -102,4 +102,4 @@ def case_of(project: Instance, secrets: tuple[Fact, ...], persona: Persona | Non
 
     edges = [(before, after) for before, after in project.precedence if ("sequence", after) not in hidden]
     horizon = None if ("end", "") in hidden else project.horizon
-    return Case(Instance(map(stated, project.jobs), edges, project.resources, horizon), secrets, persona)
+    return ConsultationCase(Instance(map(stated, project.jobs), edges, project.resources, horizon), secrets, persona)

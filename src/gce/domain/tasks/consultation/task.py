@@ -14,7 +14,7 @@ from typing import Any
 from attrs import evolve
 
 from gce.domain.problems import Message, Problem
-from gce.domain.tasks.consultation.case import Case, Fact, case_of, facts_of
+from gce.domain.tasks.consultation.case import ConsultationCase, Fact, case_of, facts_of
 from gce.domain.tasks.consultation.personas import SHIPPED, Persona, personas_of
 from gce.domain.tasks.consultation.topics import TOPICS
 from gce.domain.tasks.consultation.user import ASK, FACT, FORMS, REFUSE, consulted, counts, minimum, question_in
@@ -43,11 +43,13 @@ RULES = (
 )
 
 
-def _draw(preset: str, tier: str, rng: random.Random, solve: Any, *, personas: Sequence[Persona] = SHIPPED) -> Case:
+def _draw(
+    preset: str, tier: str, rng: random.Random, solve: Any, *, personas: Sequence[Persona] = SHIPPED
+) -> ConsultationCase:
     assert isinstance(SCHEDULING.draw, Drawn)
     project: Instance = SCHEDULING.draw.draw("grounded", tier, rng, solve)
     if preset == STATED:
-        return Case(project)
+        return ConsultationCase(project)
     persona = rng.choice(personas)
     secrets = _secrets(project, rng)
     while minimum(case := case_of(project, secrets, persona)) > persona.patience:
@@ -65,7 +67,7 @@ def _secrets(project: Instance, rng: random.Random) -> tuple[Fact, ...]:
     return tuple(found[: rng.randint(1, MOST_SECRETS)])
 
 
-def _prompt(case: Case, rng: random.Random) -> tuple[Message, ...]:
+def _prompt(case: ConsultationCase, rng: random.Random) -> tuple[Message, ...]:
     hidden = frozenset((secret.topic, secret.job) for secret in case.secrets)
     text = prompt_text(case.project, rng, unsaid=hidden)
     persona = case.persona
@@ -95,13 +97,13 @@ def _on_stated(policy: Policy) -> Policy:
     """Return the policy that asks nothing: a missing duration is 1, and no other missing fact constrains."""
 
     def answer(problem: Problem, rng: random.Random) -> str | None:
-        case: Case = problem.instance
+        case: ConsultationCase = problem.instance
         return _polite(case, policy(evolve(problem, instance=case.project), rng)) if case.secrets else None
 
     return answer
 
 
-def _polite(case: Case, text: str | None) -> str | None:
+def _polite(case: ConsultationCase, text: str | None) -> str | None:
     refuses = text is not None and case.persona is not None and case.persona.request
     return f"{REFUSE} that is no plan.\n{text}" if refuses else text
 
@@ -123,7 +125,7 @@ def _lifted(relation: Relation) -> Relation:
     def change(problem: Problem, text: str, rng: random.Random) -> tuple[Problem, str] | None:
         changed = relation.change(_plain(problem), text, rng)
         return changed and (
-            evolve(problem, instance=Case(changed[0].instance, (), problem.instance.persona)),
+            evolve(problem, instance=ConsultationCase(changed[0].instance, (), problem.instance.persona)),
             changed[1],
         )
 
@@ -132,7 +134,7 @@ def _lifted(relation: Relation) -> Relation:
 
 def _demonstration(problem: Problem, solve: Any) -> str | None:
     """Demonstrate a plan where the prompt states all facts: otherwise it would be a lesson in inventing some."""
-    case: Case = problem.instance
+    case: ConsultationCase = problem.instance
     return None if case.secrets else _polite(case, SCHEDULING.teaching.demonstration(_plain(problem), solve))
 
 
@@ -149,7 +151,7 @@ CONSULTATION = Task(
     prompt=_prompt,
     digest=lambda case: canonical_digest(case.full),
     verify=verify,
-    instance_type=Case,
+    instance_type=ConsultationCase,
     max_tokens=SCHEDULING.max_tokens,
     teaching=Teaching(
         demonstration=_demonstration,

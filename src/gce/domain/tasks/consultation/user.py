@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gce.domain.tasks.consultation.case import Case, Fact, facts_of
+from gce.domain.tasks.consultation.case import ConsultationCase, Fact, facts_of
 from gce.domain.tasks.consultation.personas import SHIPPED
 from gce.domain.tasks.consultation.topics import Topic, topic_of
 from gce.domain.tasks.scheduling.instance import Instance
@@ -59,7 +59,7 @@ def refusals(text: str) -> int:
     return sum(line.startswith(REFUSE) and bool(line.removeprefix(REFUSE).strip()) for line in text.split("\n"))
 
 
-def consulted(case: Case, questions: Sequence[str]) -> tuple[str, tuple[Fact, ...]]:
+def consulted(case: ConsultationCase, questions: Sequence[str]) -> tuple[str, tuple[Fact, ...]]:
     """Return the user's reply to the last of these questions, and all facts told so far.
 
     Where the prompt states everything, the first of the shipped personas says so.
@@ -91,7 +91,7 @@ def consulted(case: Case, questions: Sequence[str]) -> tuple[str, tuple[Fact, ..
     return reply, tuple(told)
 
 
-def minimum(case: Case) -> int:
+def minimum(case: ConsultationCase) -> int:
     """Return the smallest number of questions after which the user has told everything."""
     persona = case.persona or SHIPPED[0]
     topics = Counter(secret.topic for secret in case.secrets)
@@ -99,7 +99,7 @@ def minimum(case: Case) -> int:
     return sum((-(-count // at_once) if at_once else 1) + persona.asks_back for count in topics.values())
 
 
-def counts(case: Case, questions: Sequence[str], text: str) -> Mapping[str, float]:
+def counts(case: ConsultationCase, questions: Sequence[str], text: str) -> Mapping[str, float]:
     """Return what is counted of a consultation: questions, their minimum, facts missed and facts invented.
 
     A fact is invented if the final message states it on a line `Fact:`, in one of the user's forms, and neither the

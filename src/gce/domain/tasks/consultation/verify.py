@@ -5,7 +5,7 @@ from __future__ import annotations
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
-from gce.domain.tasks.consultation.case import Case
+from gce.domain.tasks.consultation.case import ConsultationCase
 from gce.domain.tasks.consultation.user import REFUSE, refusals
 from gce.domain.tasks.scheduling.verify import feedback as schedule_feedback
 from gce.domain.tasks.scheduling.verify import verify as verify_schedule
@@ -18,7 +18,7 @@ EVALUATOR, VERSION = "refusal", "1"
 
 def verify(problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
     """Judge the final message: its schedule under all facts, told or not; with a user, also what it refuses."""
-    case: Case = problem.instance
+    case: ConsultationCase = problem.instance
     schedule = verify_schedule(case.full, completion.text)
     return (schedule,) if case.persona is None else (schedule, _refusal(case.persona.request, completion.text))
 

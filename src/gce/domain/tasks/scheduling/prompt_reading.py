@@ -17,7 +17,7 @@ from attrs import field, frozen
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, TAUGHT, UNSEEN
 
-__all__ = ["Reading", "read_prompt", "reading_of", "restates"]
+__all__ = ["PromptReading", "read_prompt", "reading_of", "restates"]
 
 LONGEST = 20_000
 """Characters of a prompt that is read."""
@@ -31,7 +31,7 @@ _CAPACITY = re.compile(r"(?<!\w)(\d{1,15})\s+([0-9A-Za-z]+)")
 
 
 @frozen
-class Reading:
+class PromptReading:
     """What a prompt states, by job label."""
 
     durations: Mapping[str, int] = field(factory=dict)
@@ -44,10 +44,10 @@ class Reading:
     horizon: int | None = None
 
 
-def reading_of(instance: Instance) -> Reading:
+def reading_of(instance: Instance) -> PromptReading:
     """Return what the prompt of an instance states."""
     names = [resource.name for resource in instance.resources]
-    return Reading(
+    return PromptReading(
         {job.label: job.duration for job in instance.jobs},
         {label: frozenset(before) for label in instance.labels if (before := instance.predecessors(label))},
         {resource.name: resource.capacity for resource in instance.resources},
@@ -62,7 +62,7 @@ def restates(instance: Instance, text: str) -> bool:
     return ANSWER in text and read_prompt(text) == reading_of(instance)
 
 
-def read_prompt(text: str) -> Reading | None:
+def read_prompt(text: str) -> PromptReading | None:
     """Return what a prompt states; None if it cannot be told."""
     if len(text) > LONGEST:
         return None
@@ -79,7 +79,7 @@ def read_prompt(text: str) -> Reading | None:
         return None
 
 
-def _reading(sections: Mapping[str, str]) -> Reading:
+def _reading(sections: Mapping[str, str]) -> PromptReading:
     """Read the lines; ValueError if one is not as its section wants it."""
     durations = _hours(sections.get("durations", ""))
     waits = dict(_sequence(sections.get("sequence", "")))
@@ -94,7 +94,7 @@ def _reading(sections: Mapping[str, str]) -> Reading:
     predecessors = {job: frozenset(each for each in before if each in labels) for job, before in waits.items()}
     if not all(predecessors.values()):
         raise ValueError("a job waits for nothing")
-    return Reading(durations, predecessors, capacities, demands, deadlines, horizon)
+    return PromptReading(durations, predecessors, capacities, demands, deadlines, horizon)
 
 
 def _region(line: str) -> str:
