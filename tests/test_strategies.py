@@ -222,7 +222,8 @@ def test_every_strategy_keeps_the_contract(strategy: Strategy, text: str) -> Non
     def act(act: Act) -> Observation:
         return Observation("w1")
 
-    for problem in problems() if not strategy.needs & {"beliefs", "episodes"} else ():
+    elsewhere = strategy.needs & {"beliefs", "consultation", "episodes"} or strategy.name == "attack"
+    for problem in problems() if not elsewhere else ():
         check_strategy(strategy, ADDITION, problem, Script(lambda _ask: text, act=act), settings=with_examples())
     assert all(name == each.name for name, each in STRATEGIES.items())
 
@@ -530,7 +531,7 @@ def test_evaluate_takes_names() -> None:
 @pytest.mark.parametrize(
     ("strategies", "said"),
     [
-        (["twice"], "no strategy 'twice': choose one of 22 names, such as"),
+        (["twice"], "no strategy 'twice': choose one of 24 names, such as"),
         (["own_strategies:OWN"], "own_strategies:OWN is tuple, expected a gce.Strategy"),
         (["own_strategies:NOTHING"], "has no 'NOTHING'"),
         (["zero-shot", STRATEGIES["zero-shot"]], "expected strategies with different names, got zero-shot"),

@@ -41,6 +41,7 @@ __all__ = [
     "sample_answers",
     "stored_answers",
     "task_of",
+    "transcript",
     "transcripts_of",
 ]
 
@@ -250,12 +251,16 @@ def transcripts_of(run: AnswerReader, chosen: Sequence[StoredAnswer], given: Tas
     except BadInput as error:
         source, missing = None, str(error)
     said = _conversations(run, chosen)
-    return [_transcript(answer, source, missing, said.get(answer.record.get("key", ""), ())) for answer in chosen]
+    return [transcript(answer, source, missing, shown=said.get(answer.record.get("key", ""), ())) for answer in chosen]
 
 
-def _transcript(
-    answer: StoredAnswer, source: ProblemSource | None, missing: str, shown: tuple[Message, ...]
+def transcript(
+    answer: StoredAnswer, source: ProblemSource | None, missing: str = "", *, shown: tuple[Message, ...] = ()
 ) -> Transcript:
+    """The transcript of one answer.
+
+    `missing` says why there is no source to draw its problem from; `shown` is what the model read, where it is known.
+    """
     record, notes = answer.record, []
     problem: Problem | None = None
     try:
@@ -269,7 +274,7 @@ def _transcript(
     prompt = shown or prompt or (problem.prompt if problem else ())
     if record.get("shown") and not shown:
         notes.append("The model saw few-shot examples before this prompt; they are not stored.")
-    if answer.moment not in (*MOMENTS, ZERO_SHOT.name, TRAINED):
+    if not shown and answer.moment not in (*MOMENTS, ZERO_SHOT.name, TRAINED):
         notes.append(f"What the strategy {answer.moment} shows besides this prompt is not stored.")
     steps: tuple[Step, ...] = ()
     if problem is not None and source is not None:

@@ -1,6 +1,6 @@
 """Rows of a file that a user names: JSONL (plain or gzip), a JSON list, CSV, TSV or Parquet, told by the name's end.
 
-Also the files of scheduling projects, one a project, or a folder of them.
+Also TOML with an array of tables, and the files of scheduling projects, one a project, or a folder of them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,11 @@ def read_rows(path: Path) -> list[Any]:
 
 
 def read_problem_records(path: Path) -> list[Any]:
-    """The records of a file of problems, in order: a list or an object of them in one JSON text, CSV, or JSON lines.
+    """The records of a file of problems, in order: JSON (a list or an object of them), CSV, JSON lines or TOML.
 
-    Records of an object, {id: record}, are given their key as `id` where they have none. A file of a project, or each
-    of those in a folder, in the order of their names with numbers as numbers, is a record {name, text}.
+    Of TOML they are the tables of its one array. Records of an object, {id: record}, are given their key as `id` where
+    they have none. A file of a project, or each of those in a folder, in the order of their names with numbers as
+    numbers, is a record {name, text}.
 
     Raises:
         BadInput: there is no such file, it is as none of these formats wants it, or it holds no records.
@@ -52,6 +54,8 @@ def read_problem_records(path: Path) -> list[Any]:
         return _projects(path)
     if name.endswith((".csv", ".tsv")):
         return read_rows(path)
+    if name.endswith(".toml"):
+        return _tables(path)
     if not name.endswith(".json"):
         return read_records(path)
     try:
@@ -68,6 +72,17 @@ def read_problem_records(path: Path) -> list[Any]:
     if not isinstance(found, list) or not found:
         raise BadInput(f"{path}: expected a list of records, or an object {{id: record}}, got {found!r:.60}")
     return found
+
+
+def _tables(path: Path) -> list[Any]:
+    try:
+        found = tomllib.loads(read_input(path, MOST_BYTES_A_PROJECT).decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    arrays = [each for each in found.values() if isinstance(each, list)]
+    if len(found) != 1 or not arrays or not arrays[0]:
+        raise BadInput(f"{path}: expected one array of tables, such as [[persona]], got {', '.join(found) or 'none'}")
+    return arrays[0]
 
 
 def _projects(path: Path) -> list[dict[str, str]]:

@@ -32,12 +32,14 @@ without solving anything, the exploit rate with its upper bound, and what could 
   hedging      giving several answers, or taking the right one back, is not rewarded
   exploits     wrong responses judged right and right ones judged wrong, by an independent judge
   floor        measures the adversarial floor and the gameability gap: rewards without knowledge of the answer
+  meaning      prompts are read back into their own problem, and into no other, attacked ones too (gce attack)
   near misses  answers that resemble the own answer, such as 287 for 28, or repeat a word of it, are wrong
   changes      the own answer changed by one unit is wrong: a finding with --unique or --accepts, otherwise doubtful
   formats      what the prompt says about case, order and units holds; other refused formats are a note
   types        code and truth values in place of the own answer are wrong
 
-own answers and the last four are for tasks of gce.task and of other frameworks. Severity: critical, high, medium.
+own answers and the last four are for tasks of gce.task and of other frameworks, meaning is for tasks that read prompts.
+Severity: critical, high, medium.
 
 exit status: 0 nothing found, 1 something found, 2 bad input, 3 too many responses could not be judged
 """

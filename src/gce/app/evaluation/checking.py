@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gce.app.notebook import watch_of
@@ -12,10 +13,12 @@ from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.tasks import TASKS, Task
+from gce.domain.tasks.consultation.case import ConsultationCase
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.task import nothing_to_run
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
+from gce.testing.scheduling.consultations import accepts as consultation_accepts
 from gce.testing.verifiers.check import Accepts, Stage, TaskReport, check_task
 
 __all__ = ["check", "hold_to", "the_task"]
@@ -95,9 +98,13 @@ def _is_judged_alone(task: Task) -> bool:
     return task.name not in TASKS and task.request is nothing_to_run
 
 
+_SHIPPED: Mapping[type, Accepts] = {Instance: scheduling_accepts, ConsultationCase: consultation_accepts}
+"""Independent judges of shipped tasks, by the type of their instances."""
+
+
 def _judge(task: Task, given: str | Accepts | None) -> Accepts | None:
     if not given:
-        return scheduling_accepts if TASKS.get(task.name) is task and task.instance_type is Instance else None
+        return _SHIPPED.get(task.instance_type) if TASKS.get(task.name) is task else None
     judge = attribute(given, "judge") if isinstance(given, str) else given
     if not callable(judge):
         raise BadInput(f"{given} is {type(judge).__name__}, expected a function (problem, text) -> bool")

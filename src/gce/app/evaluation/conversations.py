@@ -69,6 +69,9 @@ def check_needs(
                 raise BadInput(
                     f"the answers of task {task.name} are no probabilities: leave out the strategy {strategy.name}"
                 )
+        elif need == "consultation":
+            if task.teaching.consultation is None:
+                raise BadInput(f"task {task.name} has no simulated user: leave out the strategy {strategy.name}")
         elif need == "examples":
             if not settings.examples:
                 raise BadInput(f"strategy {strategy.name} needs few-shot examples, got none")

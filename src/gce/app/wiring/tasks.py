@@ -59,7 +59,8 @@ _FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
 TASK_HELP = (
     f"task: {', '.join(TASKS)}, or your own as module:ATTR; programming problems from a file: programs@FILE, "
     f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}; "
-    f"projects from .sm or .rcp files: scheduling@FILE, scheduling@FOLDER; {FRAMEWORK_HELP}"
+    f"projects from .sm or .rcp files: scheduling@FILE, scheduling@FOLDER; personas from a TOML file: "
+    f"consultation@FILE; {FRAMEWORK_HELP}"
 )
 
 

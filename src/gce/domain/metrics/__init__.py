@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gce.domain.metrics.beliefs.entries import BELIEF_METRICS
+from gce.domain.metrics.consultation import CONSULTATION_METRICS
 from gce.domain.metrics.means import PROMPT_TOKENS, REPLIES, REWARD, TOKENS
 from gce.domain.metrics.metric import Metric, MetricSettings, by_tier, by_unit, overall, point
 from gce.domain.metrics.pass_at_k import pass_at
@@ -25,5 +26,6 @@ _ALL: tuple[Metric[Any], ...] = (
     NO_ROOM,
     *KEPT,
     *BELIEF_METRICS,
+    *CONSULTATION_METRICS,
 )
 METRICS: Mapping[str, Metric[Any]] = {metric.name: metric for metric in _ALL}

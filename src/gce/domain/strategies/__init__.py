@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gce.domain.strategies.attack import ATTACK
 from gce.domain.strategies.coherence import COHERENCE
+from gce.domain.strategies.consultation import CONSULTATION
 from gce.domain.strategies.debate import SELF_DEBATE
 from gce.domain.strategies.elicitation import FINAL_BELIEF, OPTION_LIKELIHOODS, REPEATED_SAMPLING
 from gce.domain.strategies.episode import EPISODE
@@ -31,6 +33,7 @@ _ALL = (
     MULTI_TURN,
     REVISE,
     EPISODE,
+    CONSULTATION,
     SIMULATE,
     DIRECT,
     CHAIN_OF_THOUGHT,
@@ -48,5 +51,6 @@ _ALL = (
     LABEL_SEARCH,
     WORLD_IN_THE_LOOP,
     JUDGE,
+    ATTACK,
 )
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in _ALL}

@@ -11,7 +11,7 @@ from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion
 from gce.domain.models import CAPABILITIES
 from gce.domain.problems import Message, Problem
-from gce.domain.tasks.parts import Beliefs, Episodes
+from gce.domain.tasks.parts import Beliefs, Consultation, Episodes
 from gce.domain.tasks.task import Task
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Strategy",
     "Turns",
     "beliefs_of",
+    "consultation_of",
     "continued",
     "draft_of",
     "episodes_of",
@@ -51,7 +52,7 @@ RESET = "reset"
 STEP = "step"
 """Name of the act that performs an action in an episode of a task; its argument `action` is text."""
 
-_NEEDS = (*sorted(CAPABILITIES), "beliefs", "calls", "environment", "episodes", "examples")
+_NEEDS = (*sorted(CAPABILITIES), "beliefs", "calls", "consultation", "environment", "episodes", "examples")
 
 Turns = tuple[Message, ...]
 """A conversation so far."""
@@ -162,7 +163,7 @@ class Strategy:
     needs: frozenset[str] = field(default=frozenset({"sample"}))
     """Requirements: capabilities of the model under test (`sample`, `score`) and of other roles (`opponent.sample`,
     `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers,
-    `episodes` as its problems."""
+    `episodes` as its problems, a `consultation` with its user."""
     attempts: int = 1
     """Maximum number of attempts at solving the problem; above 1, tables show how much further attempts recover."""
     options: Callable[[str], Strategy] | None = None
@@ -213,6 +214,17 @@ def beliefs_of(task: Task) -> Beliefs:
     if task.teaching.beliefs is None:
         raise ValueError(f"the answers of task {task.name} are no probabilities")
     return task.teaching.beliefs
+
+
+def consultation_of(task: Task) -> Consultation:
+    """Return the part of a task that strategies with the need `consultation` use.
+
+    Raises:
+        ValueError: the task has no simulated user.
+    """
+    if task.teaching.consultation is None:
+        raise ValueError(f"task {task.name} has no simulated user")
+    return task.teaching.consultation
 
 
 def episodes_of(task: Task) -> Episodes:

@@ -8,6 +8,7 @@ from typing import Any
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem, ProblemId
 from gce.domain.tasks.beliefs.task import BELIEFS, BELIEFS_BY_OUTCOME
+from gce.domain.tasks.consultation.task import CONSULTATION
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.faster.task import FASTER
 from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
@@ -51,6 +52,7 @@ TASKS: Mapping[str, Task] = {
         BELIEFS,
         BELIEFS_BY_OUTCOME,
         FASTER,
+        CONSULTATION,
     )
 }
 

@@ -13,7 +13,18 @@ from gce.domain.problems import Problem
 from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["Audit", "Beliefs", "Episodes", "Policy", "References", "Relation", "Score", "Teaching", "always"]
+__all__ = [
+    "Audit",
+    "Beliefs",
+    "Consultation",
+    "Episodes",
+    "Policy",
+    "References",
+    "Relation",
+    "Score",
+    "Teaching",
+    "always",
+]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
@@ -86,6 +97,18 @@ class Episodes:
 
 
 @frozen(kw_only=True)
+class Consultation:
+    """What strategies need of a task whose problems come with a simulated user. All functions are pure and total."""
+
+    question: Callable[[str], str | None]
+    """The question that a message puts to the user; None if it puts none."""
+    reply: Callable[[Problem, Sequence[str]], str]
+    """(problem, questions so far) -> the user's reply to the last of them."""
+    counts: Callable[[Problem, Sequence[str], str], Mapping[str, float]]
+    """(problem, all questions, final message) -> finite numbers about the consultation, by name."""
+
+
+@frozen(kw_only=True)
 class Teaching:
     """What strategies have beside the prompt: help before an answer and after a wrong one, and other ways to ask."""
 
@@ -110,6 +133,8 @@ class Teaching:
     """For a task whose answers are probabilities; None for any other."""
     episodes: Episodes | None = None
     """For a task whose problems can be played turn by turn; None for any other."""
+    consultation: Consultation | None = None
+    """For a task whose problems come with a simulated user; None for any other."""
 
     @property
     def has_steps(self) -> bool:
@@ -170,5 +195,8 @@ class Audit:
     """Where a listed instance stands, as "row 7", for messages; empty for one that is drawn."""
     scores: Mapping[str, Score] = field(factory=dict)
     """Further evaluators of the task by name, beside those of `gce.domain.evaluators.scores`."""
+    restates: Callable[[Any, str], bool] | None = None
+    """(instance, text) -> whether the text is a prompt that states exactly this instance, in whatever words; total.
+    None if prompts cannot be read back."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from gce.domain.problems import Problem
 from gce.domain.tasks.scheduling.instance import Instance
 
-__all__ = ["accepts", "cp_sat_accepts", "faults", "read", "sweep_accepts"]
+__all__ = ["accepts", "accepts_schedule", "cp_sat_accepts", "faults", "read", "sweep_accepts"]
 
 Fault = tuple[str, tuple[str, ...], float, float]
 
@@ -26,10 +26,15 @@ def accepts(problem: Problem, text: str) -> bool:
     Raises:
         AssertionError: the two checkers disagree.
     """
+    return accepts_schedule(problem.instance, text)
+
+
+def accepts_schedule(instance: Instance, text: str) -> bool:
+    """The same for an instance."""
     entries = read(text)
-    if entries is None or sorted(label for label, _ in entries) != sorted(problem.instance.labels):
+    if entries is None or sorted(label for label, _ in entries) != sorted(instance.labels):
         return False
-    return _both_accept(problem.instance, tuple(sorted(entries)))
+    return _both_accept(instance, tuple(sorted(entries)))
 
 
 @lru_cache(maxsize=20_000)

@@ -11,10 +11,11 @@ from typing import Any
 from attrs import evolve
 
 from gce.domain.completions import Completion
+from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.testing.verifiers.bench import Bench, Overdue, called, scores
 
-__all__ = ["agreement"]
+__all__ = ["agreement", "changed_instances"]
 
 ENOUGH = 20
 """Number of changes to a stated field after which some verdict must have changed."""
@@ -65,6 +66,17 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
                 "not checked",
                 f"{name} is stated in the prompt, and in {stated[name]} changes of it no verdict changed",
             )
+
+
+def changed_instances(bench: Bench, problem: Problem) -> Iterator[Any]:
+    """Yield instances that differ from the problem's in one field, where its type allows them."""
+    rng, plain = bench.rng("changed instances", problem.key), to_plain(problem.instance)
+    changes = list(_changes(plain, rng))
+    for _, _, path, value in rng.sample(changes, min(CHANGES, len(changes))):
+        try:
+            yield from_plain(bench.task.instance_type, _with(plain, path, value))
+        except Exception:  # Whatever a user's type raises.
+            continue
 
 
 def _changes(plain: Any, rng: random.Random) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:

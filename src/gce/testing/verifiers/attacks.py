@@ -32,6 +32,7 @@ from gce.testing.verifiers.bench import Bench, called, clipped, last_line, score
 from gce.testing.verifiers.blind import prompt_blind
 from gce.testing.verifiers.floor import floor
 from gce.testing.verifiers.known_answers import changes, formats, types
+from gce.testing.verifiers.meaning import meaning
 from gce.testing.verifiers.own_answers import near_misses, own_answers
 from gce.testing.verifiers.responses import (
     CONSTANTS,
@@ -524,4 +525,5 @@ _OF_KNOWN_ANSWERS: Mapping[str, Check] = {
 
 def checks_of(bench: Bench) -> Mapping[str, Check]:
     """Return the checks of a task by name, in the order in which they run; those of `gce.task` have more."""
-    return {"own answers": own_answers, **_CHECKS, **_OF_KNOWN_ANSWERS} if bench.own else _CHECKS
+    found = {"own answers": own_answers, **_CHECKS, **_OF_KNOWN_ANSWERS} if bench.own else _CHECKS
+    return found if bench.task.audit.restates is None else {**found, "meaning": meaning}

@@ -49,6 +49,7 @@ DEFECTS: Mapping[tuple[str, str], Defect] = {
     ("hedging", ""): _FALSE_ACCEPT,
     ("exploits", ""): _FALSE_ACCEPT,
     ("exploits", "false reject"): _FALSE_REJECT,
+    ("meaning", ""): Defect("prompt misread", "medium"),
     ("near misses", ""): _FALSE_ACCEPT,
     ("formats", ""): Defect("false accept", "medium"),
     ("formats", "refused"): Defect("false reject", "medium"),

@@ -29,6 +29,7 @@ from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.metamorphic_relations import RELATIONS
 from gce.domain.tasks.scheduling.presets import PRESETS
 from gce.domain.tasks.scheduling.project_files import project_of
+from gce.domain.tasks.scheduling.prompt_reading import restates
 from gce.domain.tasks.scheduling.psplib_like import PSPLIB_LIKE, draw_project, with_project_deadline
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
 from gce.domain.tasks.scheduling.scores import SCORES
@@ -192,6 +193,7 @@ SCHEDULING = Task(
         },
         relations=RELATIONS,
         scores=SCORES,
+        restates=restates,
         group=_group,
     ),
 )

@@ -7,7 +7,7 @@ resources, deadlines, horizon, and answer format. The wording never depends on t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from attrs import frozen
 
@@ -123,9 +123,21 @@ def needs(job: Job) -> str:
     return " ".join(map(str, job.demands))
 
 
-def prompt_text(instance: Instance, rng: random.Random, *, phrases: Phrases = TAUGHT, answer_only: bool = False) -> str:
-    """Return the whole prompt, one section per line; `rng` draws the wordings and the order of constraints."""
-    lines = [rng.choice(phrases.intro), rng.choice(phrases.durations)(instance.jobs)]
+def prompt_text(
+    instance: Instance,
+    rng: random.Random,
+    *,
+    phrases: Phrases = TAUGHT,
+    answer_only: bool = False,
+    unsaid: Collection[tuple[str, str]] = (),
+) -> str:
+    """Return the whole prompt, one section per line; `rng` draws the wordings and the order of constraints.
+
+    The durations leave out the jobs that are `unsaid` as ("duration", label), the resources those as ("resources",
+    label).
+    """
+    timed = [job for job in instance.jobs if ("duration", job.label) not in unsaid]
+    lines = [rng.choice(phrases.intro), rng.choice(phrases.durations)(timed)]
     sequence = [(label, ", ".join(instance.predecessors(label))) for label in instance.labels]
     sequence = [(label, before) for label, before in sequence if before]
     if sequence:
@@ -134,7 +146,7 @@ def prompt_text(instance: Instance, rng: random.Random, *, phrases: Phrases = TA
     if instance.resources:
         capacities = " and ".join(f"{resource.capacity} {resource.name}" for resource in instance.resources)
         names = " and ".join(resource.name for resource in instance.resources)
-        uses = ", ".join(f"{job.label} {needs(job)}" for job in instance.jobs)
+        uses = ", ".join(f"{job.label} {needs(job)}" for job in instance.jobs if ("resources", job.label) not in unsaid)
         lines.append(rng.choice(phrases.resources)(capacities, names, uses))
     deadlines = [(job.label, job.deadline) for job in instance.jobs if job.deadline is not None]
     if deadlines:

@@ -1,0 +1,110 @@
+"""`gce attack`: what disturbed prompts do to a model's answers."""
+
+from __future__ import annotations
+
+import argparse
+
+from gce.app.evaluation.attacking import EDITS, TRANSCRIPTS, attack
+from gce.app.options import NAME, NAMES, PATH, PROBLEMS, SEED, THREADS, TOKENS, Choice, Count, Listed
+from gce.app.parser import Parser
+from gce.app.terminal import Terminal, put_json, put_result
+from gce.app.wiring.models import MODEL_HELP
+from gce.app.wiring.tasks import TASK_HELP
+from gce.domain.attacks import ATTACKS
+from gce.domain.serialization import to_plain
+from gce.domain.strategies.attack import MOST_EDITS
+
+__all__ = ["add_arguments", "run"]
+
+_ATTACKS = "\n".join(f"  {name:<12} {each.help}" for name, each in ATTACKS.items())
+DESCRIPTION = f"""\
+Disturb the prompts of a task in ways that keep their meaning, and measure how accuracy falls with the number of edits,
+paired by problem. Numbers, labels and code are protected. Where the task can read prompts, as scheduling can, a
+disturbed prompt counts only if it is read back into the same problem; otherwise its protected words must be unchanged,
+line by line. What does not keep the meaning is dropped and counted.
+
+attacks:
+{_ATTACKS}
+"""
+EXAMPLES = """\
+examples:
+  gce attack --n 10                                            every attack on the shipped model
+  gce attack --n 100 --adapter runs/1/checkpoints/last         on the trained adapter of a run
+  gce attack --attacks typos,injections --edits 1,2,4,8        accuracy against the number of edits
+  gce attack --attacks deepwordbug --important --tiers T0      the words first that matter most to the model
+  gce train --strategy attack@typos+4                          train on attacked prompts
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """The command line of `gce attack`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers (default: all)")
+    parser.add_argument("--model", type=NAME, help=MODEL_HELP)
+    parser.add_argument("--adapter", type=PATH, help="adapter checkpoint, such as RUN/checkpoints/last")
+    parser.add_argument(
+        "--attacks",
+        type=Listed(Choice(tuple(ATTACKS))),
+        default=tuple(ATTACKS),
+        metavar="NAME,...",
+        help="attacks listed above (default: all)",
+    )
+    parser.add_argument(
+        "--edits",
+        type=Listed(Count(0, MOST_EDITS)),
+        default=EDITS,
+        metavar="N,...",
+        help=f"numbers of edits: words, or lines; 0 changes nothing (default {','.join(map(str, EDITS))})",
+    )
+    parser.add_argument(
+        "--attack-everything",
+        dest="everything",
+        action="store_true",
+        help="change numbers, labels and code, too; what no longer states the same problem is dropped",
+    )
+    parser.add_argument(
+        "--important",
+        action="store_true",
+        help="change those words first without which the model's own answer loses most log-probability",
+    )
+    parser.add_argument("--attack-seed", type=SEED, default=0, help="seed of the attacks (default 0)")
+    parser.add_argument("--n", type=PROBLEMS, default=50, help="problems per tier (default 50)")
+    parser.add_argument("--problem-seed", type=SEED, default=0, help="seed of the problems (default 0)")
+    parser.add_argument("--max-tokens", type=TOKENS, help="maximum tokens of a reply (default: the task's)")
+    parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
+    parser.add_argument(
+        "--transcripts",
+        type=Count(0, 100),
+        default=TRANSCRIPTS,
+        help=f"transcripts of answers that an attack made wrong (default {TRANSCRIPTS})",
+    )
+    parser.add_argument(
+        "--answers", type=PATH, help="keep answers in this JSON Lines file; the same command goes on from it"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    names = ("preset", "tiers", "adapter", "n", "problem_seed", "max_tokens", "threads", "answers")
+    given = {name: vars(arguments)[name] for name in names if vars(arguments)[name] not in (None, ())}
+    found = attack(
+        arguments.task,
+        arguments.model,
+        attacks=arguments.attacks,
+        edits=arguments.edits,
+        everything=arguments.everything,
+        important=arguments.important,
+        attack_seed=arguments.attack_seed,
+        transcripts=arguments.transcripts,
+        watcher=Terminal(),
+        **given,
+    )
+    if arguments.json:
+        put_json({"unattacked": to_plain(found.unattacked), "rows": to_plain(found.rows)}, indent=1)
+    else:
+        put_result(*str(found).split("\n"))
+    return 0

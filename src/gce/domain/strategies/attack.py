@@ -1,0 +1,106 @@
+"""The attack strategy: the prompt with some of its words or lines disturbed, and its meaning kept.
+
+Where no disturbed prompt keeps the meaning, the conversation fails, and is in no rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import fsum
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.domain.attacks import ATTACKS, attacked, targets
+from gce.domain.problems import Problem
+from gce.domain.strategies.requests import (
+    Ask,
+    Exchange,
+    Failed,
+    Request,
+    Score,
+    Settings,
+    Strategy,
+    whole_number,
+)
+from gce.domain.tasks.task import Task
+
+__all__ = ["ATTACK", "MOST_EDITS"]
+
+MOST_EDITS = 1000
+EVERYTHING, IMPORTANT = "everything", "important"
+DROPPED = "the attacked prompt does not keep the meaning, or nothing in it can be changed"
+
+
+@frozen
+class _Chosen:
+    """Options of the strategy."""
+
+    attack: str = "typos"
+    edits: int = 4
+    seed: int = 0
+    everything: bool = False
+    """Whether numbers and labels may be changed, too."""
+    important: bool = False
+    """Whether the words go first without which the model's own answer is least likely."""
+
+
+def _by_importance(
+    problem: Problem, words: list[tuple[int, int]]
+) -> Generator[Request | tuple[Request, ...], Any, list[tuple[int, int]] | Failed]:
+    """Order words by the log-probability that the model's answer to the whole prompt loses without each of them."""
+    *before, last = problem.prompt
+    answer = yield Ask(problem.prompt, draft=True)
+    if not words or not answer.completion.text:
+        return words
+    found = []
+    for start, end in words:
+        without = evolve(last, content=last.content[:start] + last.content[end:])
+        scores = yield Score((*before, without), (answer.completion.text,))
+        if isinstance(scores, Failed):
+            return scores
+        found.append((fsum(scores[0]), start, end))
+    return [(start, end) for _, start, end in sorted(found)]
+
+
+def _attack(chosen: _Chosen) -> Strategy:
+    def converse(task: Task, problem: Problem, _settings: Settings) -> Exchange:
+        words: Any = targets(problem, chosen.seed, everything=chosen.everything)
+        if chosen.important:
+            words = yield from _by_importance(problem, words)
+            if isinstance(words, Failed):
+                return words
+        prompt = attacked(task, problem, ATTACKS[chosen.attack], chosen.edits, seed=chosen.seed, words=words)
+        if prompt is None:
+            return Failed(DROPPED)
+        return ((yield Ask(prompt)),)
+
+    return Strategy(
+        "attack",
+        converse,
+        "a disturbed prompt with its meaning kept, 4 typos; @NAME+EDITS+seed=S+everything+important: see gce attack",
+        needs=frozenset({"sample", "score"} if chosen.important else {"sample"}),
+        options=_with_options,
+    )
+
+
+def _with_options(written: str) -> Strategy:
+    chosen = _Chosen()
+    for option in written.split("+"):
+        if option in ATTACKS:
+            chosen = evolve(chosen, attack=option)
+        elif option == EVERYTHING:
+            chosen = evolve(chosen, everything=True)
+        elif option == IMPORTANT:
+            chosen = evolve(chosen, important=True)
+        elif option.startswith("seed="):
+            chosen = evolve(chosen, seed=whole_number(option.removeprefix("seed="), 0, 10**9 - 1))
+        elif option.isdecimal():
+            chosen = evolve(chosen, edits=whole_number(option, 0, MOST_EDITS))
+        else:
+            known = ", ".join((*ATTACKS, EVERYTHING, IMPORTANT, "seed=S"))
+            raise ValueError(f"expected {known} or a number of edits, got {option!r:.40}")
+    return _attack(chosen)
+
+
+ATTACK = _attack(_Chosen())
