@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -13,7 +14,7 @@ from gce import __version__
 from gce.app.web.safety import form_token
 from gce.domain.text import printable
 
-__all__ = ["NAVIGATION", "error_page", "lines", "page"]
+__all__ = ["NAVIGATION", "error_page", "fragment", "lines", "page"]
 
 NAVIGATION = {
     "/": "Runs",
@@ -65,6 +66,11 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
         "version": __version__,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A part of a page that can be kept: it depends on nothing but these values."""
+    return Markup(_TEMPLATES.get_template(template).render(values))
 
 
 def error_page(request: Request, status: int) -> Response:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -17,9 +18,9 @@ from starlette.routing import Route
 from gce.app.settings.config_file import settings_toml
 from gce.app.settings.written import call_of, command_of, differing
 from gce.app.tables.summary import rollout_rows
-from gce.app.web.overview import overview_of
+from gce.app.web.overview import RunOverview, overview_of
 from gce.app.web.reading import figure_key, figure_response, report_of
-from gce.app.web.rendering import page
+from gce.app.web.rendering import fragment, page
 from gce.app.web.served import Served, find_run, served_of, stamp_of
 from gce.app.wiring.figures import can_draw
 from gce.app.wiring.runs import writer_of
@@ -39,12 +40,17 @@ def run(request: Request) -> Response:
     found = overview_of(served, path)
     if found.settings is None:
         return page(request, "unreadable.html", 422, run=found)
-    report = report_of(served, path)
-    return page(
-        request,
-        "run.html",
-        **_live(served, path),
-        sections=report.sections,
+    report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
+    return page(request, "run.html", **_live(served, path), report=report)
+
+
+def _report(served: Served, path: Path, found: RunOverview) -> Markup:
+    """The part of the page that stays as it is until something is written."""
+    assert found.settings is not None
+    return fragment(
+        "run_report.html",
+        run=found,
+        sections=report_of(served, path).sections,
         figure_key=figure_key,
         can_draw=can_draw(),
         differing=differing(found.settings),
