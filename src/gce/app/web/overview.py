@@ -24,7 +24,7 @@ from gce.domain.serialization import from_plain
 from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.errors import GceError
 
-__all__ = ["RunOverview", "lately", "overview_of", "overviews", "spark"]
+__all__ = ["RunOverview", "lately", "overview_of", "spark"]
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 MOST_POINTS = 48
@@ -117,13 +117,10 @@ def overview_of(served: Served, path: Path) -> RunOverview:
 
 
 def lately(served: Served) -> Sequence[RunOverview]:
-    """All runs as they were at most a second ago."""
-    return served.kept(("lately",), int(time.monotonic()), lambda: overviews(served))
-
-
-def overviews(served: Served) -> list[RunOverview]:
-    """All runs as they are."""
-    return [overview_of(served, path) for path in served.runs().values()]
+    """All runs as they were at most a second ago, without those that were deleted on a page since."""
+    listed = served.runs()
+    stamp = tuple(listed), int(time.monotonic())
+    return served.kept("lately", stamp, lambda: [overview_of(served, path) for path in listed.values()])
 
 
 def _read(served: Served, path: Path) -> RunOverview:

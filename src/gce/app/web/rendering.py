@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gce import __version__
+from gce.app.progress import duration
 from gce.app.web.safety import form_token
 from gce.domain.text import printable
 
@@ -54,7 +55,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {"line": one_line, "lines": lines}
+_TEMPLATES.filters |= {"line": one_line, "lines": lines, "duration": duration}
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:

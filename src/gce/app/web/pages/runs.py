@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from gce.app.web.overview import SPARK_HEIGHT, SPARK_WIDTH, RunOverview, overview_of, overviews, spark
+from gce.app.web.overview import SPARK_HEIGHT, SPARK_WIDTH, RunOverview, lately, overview_of, spark
 from gce.app.web.rendering import fragment, page
 from gce.app.web.served import Served, find_run, served_of
 from gce.app.web.trash import restore, throw_away, trashed
@@ -41,7 +41,7 @@ def runs(request: Request) -> Response:
     served, asked = served_of(request), request.query_params
     words, state = asked.get("q", "")[:200].lower().split(), asked.get("state", "")
     sort, down = asked.get("sort", "name"), asked.get("order") == "down"
-    everything = overviews(served)
+    everything = lately(served)
     found = [
         run
         for run in everything

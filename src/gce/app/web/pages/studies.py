@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from gce.app.reports.section import Section
 from gce.app.reports.studies import study_sections
-from gce.app.web.overview import overviews
+from gce.app.web.overview import lately
 from gce.app.web.reading import figure_key, figure_response
 from gce.app.web.rendering import page
 from gce.app.web.served import Served, served_of, stamp_of
@@ -31,7 +31,7 @@ def studies(request: Request) -> Response:
         (id_, served.name_of(path), sum(run.is_relative_to(path) for run in runs))
         for id_, path in served.studies().items()
     ]
-    beliefs = [run for run in overviews(served) if run.task.startswith("beliefs")]
+    beliefs = [run for run in lately(served) if run.task.startswith("beliefs")]
     return page(request, "studies.html", studies=found, beliefs=beliefs)
 
 
