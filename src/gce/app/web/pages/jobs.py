@@ -29,7 +29,8 @@ def _row(jobs: Jobs, job: JobRecord, runs: Any) -> dict[str, Any]:
         "how": status,
         "created": datetime.fromtimestamp(job.created, UTC),
         "took": took,
-        "run": name if name in runs else "",
+        "run": name in runs,
+        "page_of_run": f"/runs/{name}" if name else "",
     }
 
 
