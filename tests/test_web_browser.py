@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "gce", "serve", str(folder), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONUNBUFFERED": "1"}) as server:
+    own = ("--tasks", "imitator:SUMS", "--models", "imitator:imitator")
+    command = [sys.executable, "-u", "-m", "gce", "serve", str(folder), "--port", "0", *own]
+    places = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    env = {**os.environ, "PYTHONPATH": places}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server:
         assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None
@@ -66,8 +71,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
+    with opened(browser, address) as found:
+        yield found
+
+
+@contextmanager
+def opened(browser: Any, address: str, **more: Any) -> Iterator[Any]:
     """A page whose dialogs, errors and requests to other places fail the test."""
-    context = browser.new_context(base_url=address, viewport={"width": 1024, "height": 900})
+    context = browser.new_context(base_url=address, **{"viewport": {"width": 1024, "height": 900}, **more})
     found, wrong = context.new_page(), list[str]()
 
     def asked(dialog: Any) -> None:
@@ -131,10 +142,89 @@ def test_runs_are_ticked_compared_deleted_and_restored(page: Any) -> None:
     page.wait_for_url(f"**/runs/{TWO}")
 
 
+PLACES = (
+    *(
+        "/",
+        f"/runs/{ONE}",
+        f"/runs/{ONE}/answers",
+        f"/runs/{ONE}/answers/rollouts/1?beside={TWO}",
+        f"/runs/{ONE}/delete",
+    ),
+    *(f"/compare?run={ONE}&run={TWO}", f"/runs/{HOSTILE_RUN}/answers/rollouts/28", "/studies", "/new", "/jobs"),
+    *("/play?seed=3", "/login"),
+)
+
+
 @pytest.mark.parametrize("width", [1600, 1024, 400])
 def test_no_page_is_wider_than_the_screen(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    places = ("/", f"/runs/{ONE}", f"/runs/{ONE}/answers", f"/runs/{ONE}/answers/rollouts/1?beside={TWO}", "/studies")
-    for place in (*places, f"/compare?run={ONE}&run={TWO}", f"/runs/{HOSTILE_RUN}/answers/rollouts/28"):
+    for place in PLACES:
+        if place != "/login":  # Its status is an error to Chromium.
+            page.goto(place)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1600, 400])
+def test_axe_finds_nothing_on_any_page(browser: Any, address: str, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    levels = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+    # Only without the page's own policy can axe add its script to the page.
+    more = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "bypass_csp": True}
+    context = browser.new_context(base_url=address, **more)
+    page = context.new_page()
+    found = []
+    for place in (*PLACES, "/nothing"):
         page.goto(place)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+        if place.startswith("/play"):
+            page.get_by_label("Your answer").fill("Step 1: A starts at 0.\nAnswer: A 0")
+            page.get_by_role("button", name="Judge").click()
+            page.get_by_role("heading", name="Verdict").wait_for()
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        violations = axe.run(page, options=levels).response["violations"]
+        found += [(place, each["id"], each["nodes"][0]["html"][:200]) for each in violations]
+    context.close()
+    assert not found
+
+
+def launch(page: Any, name: str) -> None:
+    """A run of a few seconds, from the form that is open."""
+    page.get_by_label("name of the run").fill(name)
+    for field, value in (("task", "imitator:SUMS"), ("model.name", "imitator:imitator")):
+        page.locator(f'[id="{field}"]').select_option(value)
+    for field, value in (("stopping.iterations", "15"), ("rollouts.problems", "6"), ("evaluation.test", "4")):
+        page.locator(f'[id="{field}"]').fill(value)
+    page.locator("button", has_text="Launch").first.click()
+    page.get_by_role("link", name="Open the run").wait_for(timeout=60_000)
+
+
+def test_a_run_is_launched_watched_browsed_and_compared_with_a_second_one(page: Any) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="New run").click()
+    launch(page, "first")
+    page.get_by_role("link", name="Open the run").click()
+    page.locator("#live .finished").wait_for(timeout=90_000)
+    page.get_by_role("link", name="Answers").click()
+    page.wait_for_load_state()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="answer", exact=True).wait_for()
+    page.go_back()
+    page.get_by_role("heading", name="Answers of first").wait_for()
+    page.get_by_role("link", name="Jobs").click()
+    page.get_by_role("link", name="first: imitator:SUMS").click()
+    page.get_by_role("link", name="New run with these settings").click()
+    launch(page, "second")
+    other = page.context.new_page()
+    for tab in (page, other):
+        tab.goto(f"/runs/{run_id(Path('second'))}")
+        tab.reload()
+    for tab in (page, other):
+        tab.locator("#live .finished").wait_for(timeout=90_000)
+    page.goto("/")
+    for name in ("first", "second"):
+        page.get_by_label(f"compare {name}", exact=True).check()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("heading", name="Paired difference").wait_for()
+    page.get_by_role("link", name="second", exact=True).click()
+    page.get_by_role("heading", name="Result").wait_for()

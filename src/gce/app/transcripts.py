@@ -240,16 +240,22 @@ def task_of(run: AnswerReader, given: Task | None = None) -> Task:
     return task
 
 
-def transcripts_of(run: AnswerReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
+def transcripts_of(
+    run: AnswerReader,
+    chosen: Sequence[StoredAnswer],
+    given: Task | None = None,
+    *,
+    source: ProblemSource | None = None,
+) -> list[Transcript]:
     """A transcript of each answer; where its problem cannot be drawn again, one that says so.
 
-    `given` is as in `task_of`.
+    `given` is as in `task_of`; `source` draws the problems of its task instead of a new one.
     """
-    source, missing = None, ""
+    missing = ""
     try:
-        source = ProblemSource(task_of(run, given))
+        source = source or ProblemSource(task_of(run, given))
     except BadInput as error:
-        source, missing = None, str(error)
+        missing = str(error)
     said = _conversations(run, chosen)
     return [transcript(answer, source, missing, shown=said.get(answer.record.get("key", ""), ())) for answer in chosen]
 

@@ -88,7 +88,7 @@ class AnswerQuery:
     """Iterations, both included."""
     disagree: bool = False
     words: str = ""
-    """Each of which has to be in the prompt, the answer or a violation."""
+    """Each of which has to be in the prompt, the answer or a violation; with a star, the beginning of a word."""
 
     @property
     def kind(self) -> dict[str, str]:
@@ -98,9 +98,8 @@ class AnswerQuery:
 
     @property
     def match(self) -> str:
-        """The words as FTS5 reads them: each begins a word, and nothing in them is an operator."""
-        words = re.findall(r"\w+", self.words)[:_MOST_WORDS]
-        return " AND ".join(f'"{word}"*' for word in words)
+        """The words as FTS5 reads them: with a star the beginning of one, and nothing else in them is an operator."""
+        return " AND ".join(f'"{word}"{star}' for word, star in re.findall(r"(\w+)(\*?)", self.words)[:_MOST_WORDS])
 
 
 class AnswerIndex:
@@ -193,7 +192,7 @@ class AnswerIndex:
     def page(self, query: AnswerQuery, *, size: int, after: int = 0, before: int = 0) -> list[IndexedAnswer]:
         """The first `size` answers behind the one with the id `after`, or the last ones ahead of `before`."""
         sizes = {name: 0 for name in query.kind}
-        for counted, n in self.counts().items():
+        for counted, n in self.counts().items() if len(sizes) > 1 else ():
             for name, value in zip(("moment", "tier", "outcome"), counted, strict=True):
                 if query.kind.get(name) == value:
                     sizes[name] += n
@@ -259,7 +258,6 @@ class AnswerIndex:
 
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._file, isolation_level=None, timeout=10.0)
-        db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")  # A crash costs no more than to make it again.
         return db
 
@@ -268,6 +266,7 @@ class AnswerIndex:
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'texts_%'"
         for (name,) in db.execute(names).fetchall():
             db.execute(f"DROP TABLE {name}")
+        db.execute("PRAGMA journal_mode = WAL")
         db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_LAYOUT}; COMMIT")
 
 

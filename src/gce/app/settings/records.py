@@ -7,6 +7,7 @@ stored configuration, reports and docs/SETTINGS.md are made from that.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from math import ceil
 from typing import Any, ClassVar, Literal, get_args
 
@@ -599,6 +600,7 @@ class TrainSettings:
         return parts_of_warm_up(self.demonstrations.warm_up) + self.stopping.iterations
 
 
-def all_settings() -> dict[str, Setting]:
+@cache
+def all_settings() -> Mapping[str, Setting]:
     """Every setting by its dotted name."""
     return {each.name: each for each in settings_in(TrainSettings)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -69,11 +69,20 @@ class Launcher:
         arguments, again = (*configured, "--run-dir", str(folder)), ("train", "--run-dir", str(folder), "--resume")
         return self.jobs.submit("train", f"{name}: {settings.task}", arguments, again=again, run=name, files=files)
 
-    def resume(self, folder: Path, words: Sequence[str] = ()) -> JobRecord:
-        """A job that continues the run in a directory of the served folder, as `gce train --resume` does."""
-        arguments = ("train", "--run-dir", str(folder), "--resume", *words)
+    def of_run(self, folder: Path) -> JobRecord | None:
+        """The newest job of the run in a directory of the served folder; None where it was made elsewhere."""
         run = str(folder.relative_to(self.jobs.root))
-        return self.jobs.submit("train", f"{run}: continued", arguments, run=run)
+        return next((job for job in self.jobs.each() if job.run == run), None)
+
+    def resume(self, folder: Path, settings: TrainSettings, discard_after: int | None = None) -> JobRecord:
+        """Continue a run, as `gce train --resume` does; Taken where a job of the run waits or runs."""
+        self.offered.check_settings(evolve(settings, model=evolve(settings.model, adapter="")))
+        job = self.of_run(folder)
+        if job is not None and not self.jobs.status(job).is_over:
+            raise Taken("a job of the run is in the queue or runs already")
+        run, again = str(folder.relative_to(self.jobs.root)), ("train", "--run-dir", str(folder), "--resume")
+        discarded = () if discard_after is None else ("--discard-after", str(discard_after))
+        return self.jobs.submit("train", f"{run}: continued", (*again, *discarded), again=again, run=run)
 
     def evaluate(self, asked: EvaluateModel, adapter: Path | None) -> JobRecord:
         """An evaluation, whose answers the job keeps."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ from gce.domain.serialization import from_plain
 from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.errors import GceError
 
-__all__ = ["RunOverview", "overview_of", "spark"]
+__all__ = ["RunOverview", "lately", "overview_of", "spark"]
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 MOST_POINTS = 48
 
 
-@frozen
+@frozen(eq=False)
 class RunOverview:
     """A run as far as it has come."""
 
@@ -58,7 +60,7 @@ class RunOverview:
         """The last one that is finished."""
         return self.records[-1].iteration if self.records else 0
 
-    @property
+    @cached_property
     def gain(self) -> Estimate | None:
         """Test accuracy after less before, paired by problem."""
         plain = (self.summary or {}).get("gain")
@@ -112,6 +114,13 @@ def overview_of(served: Served, path: Path) -> RunOverview:
     if found.state == "interrupted" and writer_of(path) is not None:
         return RunOverview(found.id, found.name, "running", found.settings, found.records, found.summary, found.last)
     return found
+
+
+def lately(served: Served) -> Sequence[RunOverview]:
+    """All runs as they were at most a second ago, without those that were deleted on a page since."""
+    listed = served.runs()
+    stamp = tuple(listed), int(time.monotonic())
+    return served.kept("lately", stamp, lambda: [overview_of(served, path) for path in listed.values()])
 
 
 def _read(served: Served, path: Path) -> RunOverview:

@@ -6,14 +6,16 @@ from http import HTTPStatus
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gce import __version__
+from gce.app.progress import duration
 from gce.app.web.safety import form_token
 from gce.domain.text import printable
 
-__all__ = ["NAVIGATION", "error_page", "lines", "page"]
+__all__ = ["NAVIGATION", "error_page", "fragment", "lines", "page"]
 
 NAVIGATION = {
     "/": "Runs",
@@ -53,7 +55,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {"line": one_line, "lines": lines}
+_TEMPLATES.filters |= {"line": one_line, "lines": lines, "duration": duration}
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
@@ -65,6 +67,11 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
         "version": __version__,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A part of a page that can be kept: it depends on nothing but these values."""
+    return Markup(_TEMPLATES.get_template(template).render(values))
 
 
 def error_page(request: Request, status: int) -> Response:

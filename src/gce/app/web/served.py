@@ -114,10 +114,10 @@ def run_id(path: Path) -> str:
 
 def stamp_of(run: Path) -> tuple[tuple[str, int, int], ...]:
     """Another value whenever something was written to a run."""
-    found = []
-    for name in (DATABASE, f"{DATABASE}-wal", "summary.json", "validity.json", "lock"):
+    found, folder = [], str(run)
+    for name in (DATABASE, f"{DATABASE}-wal", "summary.json", "validity.json"):
         try:
-            seen = os.stat(run / name, follow_symlinks=False)
+            seen = os.stat(f"{folder}/{name}", follow_symlinks=False)
         except OSError:
             continue
         found.append((name, seen.st_mtime_ns, seen.st_size))

@@ -61,6 +61,8 @@ class ProblemSource:
         self._solve = solve
         self._seen: dict[tuple[str, str, Split, int], _Seen] = {}
         self._how = task.draw if isinstance(task.draw, (Drawn, Listed)) else Drawn(task.draw)
+        self._last: tuple[str, Problem] | None = None
+        """The problem that was drawn again last, which an answer's chart and its judged steps both need."""
 
     def draw(self, preset: str, tier: str, split: Split, index: int, *, seed: int = 0) -> Problem:
         """Problem number `index` of a tier in one split.
@@ -106,6 +108,9 @@ class ProblemSource:
         Raises:
             ValueError: the key is not one of this task's.
         """
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
         try:
             wanted = ProblemId.parse(key)
         except ValueError:
@@ -113,7 +118,9 @@ class ProblemSource:
         tiers = [] if wanted is None else [each.name for each in self.task.presets.get(wanted.preset, ())]
         if wanted is None or wanted.task != self.task.name or wanted.tier not in tiers or wanted.index < 0:
             raise ValueError(f"expected a key of task {self.task.name}, task/preset/split/tier/seed/index, got {key!r}")
-        return self.draw(wanted.preset, wanted.tier, wanted.split, wanted.index, seed=wanted.seed)
+        found = self.draw(wanted.preset, wanted.tier, wanted.split, wanted.index, seed=wanted.seed)
+        self._last = key, found
+        return found
 
     def _repeats(self, split: Split) -> bool:
         """Whether two problems of a split may have the same digest."""

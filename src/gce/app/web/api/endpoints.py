@@ -16,7 +16,7 @@ from starlette.routing import Route
 from gce import __version__
 from gce.app.options import Count
 from gce.app.settings.fields import settings_in
-from gce.app.web.api.schemas import parameters_of, schema_of, train_settings_schema
+from gce.app.web.api.schemas import parameters_of, schema_of
 from gce.app.web.desk import Busy
 from gce.app.web.jobs import TooManyJobs
 from gce.app.web.launching import Taken
@@ -96,7 +96,8 @@ def route(endpoint: Endpoint) -> Route:
         except Busy:
             return refused(503, "It took too long, or too many are waiting.", {})
         except BadInput:
-            return refused(422, "The names or values do not go together, or there is nothing of that name.", {})
+            status = 404 if 404 in endpoint.errors else 422
+            return refused(status, "There is nothing of that name, or the names do not go together.", {})
         return found if isinstance(found, Response) else plain_response(to_plain(found), endpoint.status)
 
     return Route(endpoint.path, answer, methods=[endpoint.method])
@@ -162,7 +163,9 @@ def _record(record: type, data: Mapping[str, Any]) -> Any:
         raise _NotAsExpected(422, "The body is not of the shape that the document describes.") from error
 
 
-def document(endpoints: Iterable[Endpoint], choices: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def document(
+    endpoints: Iterable[Endpoint], choices: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """The OpenAPI document of these endpoints; `choices` are what fields of a name may be on this server."""
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
@@ -181,7 +184,7 @@ def document(endpoints: Iterable[Endpoint], choices: Mapping[str, Sequence[str]]
             "schemas": {
                 "Problem": {"type": "object", "required": ["type", "title", "status"]},
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
-                "TrainSettings": train_settings_schema(),
+                "TrainSettings": settings,
             },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },

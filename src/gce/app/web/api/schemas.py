@@ -11,7 +11,8 @@ from gce.app.options import ByName, Choice, ChoiceOrOwn, Count, Kind, Listed, Nu
 from gce.app.settings.command_line import about
 from gce.app.settings.fields import Setting, settings_in
 from gce.app.settings.records import all_settings
-from gce.app.web.asks import Text
+from gce.app.web.asks import Offered, Text
+from gce.app.wiring.sandboxes import UNSAFE
 
 __all__ = ["parameters_of", "schema_of", "train_settings_schema"]
 
@@ -21,12 +22,16 @@ def schema_of(record: type) -> dict[str, Any]:
     return _object(list(settings_in(record)))
 
 
-def train_settings_schema() -> dict[str, Any]:
+def train_settings_schema(offered: Offered) -> dict[str, Any]:
     """The schema of the settings of a training run, of which any may be left out."""
     properties: dict[str, Any] = {}
     for section, members in groupby(all_settings().values(), lambda each: each.name.rpartition(".")[0]):
         found = _object(list(members))
         properties |= {section: {**found, "description": about(section)}} if section else found["properties"]
+    for name, choices in {"name": ("", *offered.models), "sampler": ("", *offered.models), "adapter": ("",)}.items():
+        properties["model"]["properties"][name]["enum"] = list(choices)
+    properties["task"]["enum"] = list(offered.tasks)
+    properties["executor"]["properties"]["runner"]["enum"].remove(UNSAFE)
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

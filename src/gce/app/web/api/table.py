@@ -11,6 +11,7 @@ from starlette.routing import Route
 from gce.app.web.api import jobs, problems, simulations, stored
 from gce.app.web.api.endpoints import Endpoint, Given, document, route
 from gce.app.web.api.problems import offered_of
+from gce.app.web.api.schemas import train_settings_schema
 from gce.app.web.asks import Offered
 
 __all__ = ["ENDPOINTS", "ROUTES"]
@@ -32,4 +33,5 @@ ROUTES: Sequence[Route] = tuple(map(route, ENDPOINTS))
 
 @cache
 def _whole(offered: Offered) -> dict[str, Any]:
-    return document(ENDPOINTS, {"task": offered.tasks, "model": ("", *offered.models)})
+    models = ("", *offered.models)
+    return document(ENDPOINTS, {"task": offered.tasks, "model": models}, train_settings_schema(offered))

@@ -17,10 +17,10 @@ from gce.app.reports.transcript_html import LONGEST, clipped, shade
 from gce.app.reports.transcript_text import values_words
 from gce.app.transcripts import MOMENTS, OUTCOMES, StoredAnswer, Transcript, task_of, transcripts_of
 from gce.app.web.answer_list import index_of
-from gce.app.web.overview import overview_of
+from gce.app.web.overview import lately, overview_of
 from gce.app.web.reading import picture
 from gce.app.web.rendering import page
-from gce.app.web.served import find_run, served_of
+from gce.app.web.served import Served, find_run, served_of
 from gce.app.wiring.figures import can_draw
 from gce.app.wiring.models import token_texts
 from gce.app.wiring.runs import AnswerQuery, IndexedAnswer, open_run
@@ -155,11 +155,8 @@ def answer(request: Request) -> Response:
     later = index.page(query, size=1, after=found.id) if found.id else []
     beside = asked.get("beside", "")
     sides = [_shown(request, path, found, record)]
-    others = {
-        each.id: each.name
-        for each in (overview_of(served, run) for run in served.runs().values() if run != path)
-        if each.task == overview_of(served, path).task and each.task
-    }
+    own = overview_of(served, path)
+    others = {each.id: each.name for each in lately(served) if each.task == own.task != "" and each.id != own.id}
     missing = False
     if beside:
         other_path = find_run(request, beside)
@@ -173,7 +170,7 @@ def answer(request: Request) -> Response:
     return page(
         request,
         "answer.html",
-        run=overview_of(served, path),
+        run=own,
         found=found,
         sides=sides,
         missing=missing,
@@ -207,14 +204,14 @@ def _shown(request: Request, path: Path, found: IndexedAnswer, record: Mapping[s
     served = served_of(request)
     stored = StoredAnswer(found.moment, found.sequence, record)
     with open_run(path, verify=False) as run:
-        (transcript,) = transcripts_of(run, [stored])
+        (transcript,) = transcripts_of(run, [stored], source=_source(served, path))
     return Shown(
         run=served.id_of(path),
         name=served.name_of(path),
         found=found,
         transcript=transcript,
         tokens=tuple(_tokens(request, path, stored)),
-        chart=_chart(path, stored) is not None and can_draw(),
+        chart=can_draw() and _chart(served, path, stored) is not None,
         clipped=len(transcript.text) > LONGEST,
     )
 
@@ -240,25 +237,40 @@ def _tokens(request: Request, path: Path, stored: StoredAnswer) -> Iterator[Toke
         yield Token(text, min(SHADES, int(-value / NATS_OF_A_SHADE)), f"{value:.2f} nats")
 
 
-def _chart(path: Path, stored: StoredAnswer) -> Timeline | None:
+def _source(served: Served, path: Path) -> ProblemSource | None:
+    """What draws a run's problems, one for all requests, as number i of a test needs those before it; or None."""
+
+    def make() -> ProblemSource | None:
+        try:
+            with open_run(path, verify=False) as run:
+                return ProblemSource(task_of(run))
+        except (GceError, ValueError, KeyError):
+            return None
+
+    return served.kept(("source", path), None, make)
+
+
+def _chart(served: Served, path: Path, stored: StoredAnswer) -> Timeline | None:
     """The answer as bars over time, where the task can draw it."""
-    try:
-        with open_run(path, verify=False) as run:
-            task = task_of(run)
-        problem = stored_problem(ProblemSource(task), stored.record)
-        found = task.teaching.chart(problem, stored.record["text"])
-    except (GceError, ValueError, KeyError):
-        return None
-    if found is None or not found.bars:
-        return None
-    return Timeline(f"answer-{stored.moment}-{stored.number}", one_line(stored.problem), found)
+
+    def make() -> Timeline | None:
+        source = _source(served, path)
+        try:
+            found = source and source.task.teaching.chart(stored_problem(source, stored.record), stored.record["text"])
+        except (GceError, ValueError, KeyError):
+            return None
+        if not found or not found.bars:
+            return None
+        return Timeline(f"answer-{stored.moment}-{stored.number}", one_line(stored.problem), found)
+
+    return served.kept(("chart", path, stored.moment, stored.number), stored.record["text"], make)
 
 
 def chart(request: Request) -> Response:
     """The picture of an answer."""
     path = find_run(request)
     found, record = _found(request, path)
-    drawn = _chart(path, StoredAnswer(found.moment, found.sequence, record))
+    drawn = _chart(served_of(request), path, StoredAnswer(found.moment, found.sequence, record))
     if drawn is None:
         raise HTTPException(404)
     return picture(request, drawn)

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from gce.app.progress import duration
 from gce.app.web.api.jobs import job_of, jobs_of
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.web.rendering import page
@@ -29,8 +28,9 @@ def _row(jobs: Jobs, job: JobRecord, runs: Any) -> dict[str, Any]:
         "job": job,
         "how": status,
         "created": datetime.fromtimestamp(job.created, UTC),
-        "took": "" if took is None else duration(took),
-        "run": name if name in runs else "",
+        "took": took,
+        "run": name in runs,
+        "page_of_run": f"/runs/{name}" if name else "",
     }
 
 

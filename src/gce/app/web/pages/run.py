@@ -9,22 +9,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gce.app.settings.config_file import settings_toml
 from gce.app.settings.written import call_of, command_of, differing
 from gce.app.tables.summary import rollout_rows
-from gce.app.web.overview import overview_of
+from gce.app.web.api.jobs import launcher_of
+from gce.app.web.overview import RunOverview, overview_of
+from gce.app.web.pages.answers import number
 from gce.app.web.reading import figure_key, figure_response, report_of
-from gce.app.web.rendering import page
+from gce.app.web.rendering import fragment, page
 from gce.app.web.served import Served, find_run, served_of, stamp_of
 from gce.app.wiring.figures import can_draw
 from gce.app.wiring.runs import writer_of
 from gce.app.wiring.system import resident_bytes
 from gce.domain.figures import Table
+from gce.errors import BadInput
 
 __all__ = ["ROUTES"]
 
@@ -34,17 +38,35 @@ SECONDS_BETWEEN_SIGNS = 15.0
 
 
 def run(request: Request) -> Response:
-    """The page of a run."""
+    """The page of a run; a form continues it."""
     served, path = served_of(request), find_run(request)
     found = overview_of(served, path)
     if found.settings is None:
         return page(request, "unreadable.html", 422, run=found)
-    report = report_of(served, path)
-    return page(
-        request,
-        "run.html",
-        **_live(served, path),
-        sections=report.sections,
+    wrong = ""
+    if request.method == "POST":
+        given = str(request.state.form.get("discard", "")).strip()
+        try:
+            if (discard := number(given)) is None and given:
+                raise BadInput("expected the number of an iteration, or nothing")
+            begun = launcher_of(request).resume(path, found.settings, discard)
+            return RedirectResponse(f"/jobs/{begun.id}", 303)
+        except BadInput as error:
+            wrong = str(error)
+    report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
+    job = launcher_of(request).of_run(path)
+    is_under_way = job is not None and not launcher_of(request).jobs.status(job).is_over
+    values = {**_live(served, path), "report": report, "job": job, "is_under_way": is_under_way, "wrong": wrong}
+    return page(request, "run.html", 409 if wrong else 200, **values)
+
+
+def _report(served: Served, path: Path, found: RunOverview) -> Markup:
+    """The part of the page that stays as it is until something is written."""
+    assert found.settings is not None
+    return fragment(
+        "run_report.html",
+        run=found,
+        sections=report_of(served, path).sections,
         figure_key=figure_key,
         can_draw=can_draw(),
         differing=differing(found.settings),
@@ -97,7 +119,7 @@ def figure(request: Request) -> Response:
 
 
 ROUTES = (
-    Route("/runs/{run}", run),
+    Route("/runs/{run}", run, methods=["GET", "POST"]),
     Route("/runs/{run}/live", live),
     Route("/runs/{run}/events", events),
     Route("/runs/{run}/figures/{figure}", figure),

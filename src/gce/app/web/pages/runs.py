@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from gce.app.web.overview import SPARK_HEIGHT, SPARK_WIDTH, RunOverview, overview_of, spark
-from gce.app.web.rendering import page
-from gce.app.web.served import find_run, served_of
+from gce.app.web.overview import SPARK_HEIGHT, SPARK_WIDTH, RunOverview, lately, overview_of, spark
+from gce.app.web.rendering import fragment, page
+from gce.app.web.served import Served, find_run, served_of
 from gce.app.web.trash import restore, throw_away, trashed
 from gce.errors import BadInput, RunInUse
 
@@ -40,7 +41,7 @@ def runs(request: Request) -> Response:
     served, asked = served_of(request), request.query_params
     words, state = asked.get("q", "")[:200].lower().split(), asked.get("state", "")
     sort, down = asked.get("sort", "name"), asked.get("order") == "down"
-    everything = [overview_of(served, path) for path in served.runs().values()]
+    everything = lately(served)
     found = [
         run
         for run in everything
@@ -55,7 +56,7 @@ def runs(request: Request) -> Response:
     return page(
         request,
         "runs.html",
-        runs=found[:MOST_LISTED],
+        rows=[_row(served, run) for run in found[:MOST_LISTED]],
         left_out=len(found) - MOST_LISTED,
         total=len(everything),
         q=asked.get("q", ""),
@@ -65,11 +66,15 @@ def runs(request: Request) -> Response:
         sort=sort,
         down=down,
         sorted_by=sorted_by,
-        spark=spark,
-        size=(SPARK_WIDTH, SPARK_HEIGHT),
         trash=list(trashed(served).values())[:MOST_TRASH],
         deleted=asked.get("deleted", ""),
     )
+
+
+def _row(served: Served, run: RunOverview) -> Markup:
+    """A run as a row, made anew only where something of it changed."""
+    size = SPARK_WIDTH, SPARK_HEIGHT
+    return served.kept(("row", run.id), run, lambda: fragment("row.html", run=run, spark=spark, size=size))
 
 
 def delete(request: Request) -> Response:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from gce.app.reports.section import Section
 from gce.app.reports.studies import study_sections
-from gce.app.web.overview import overview_of
+from gce.app.web.overview import lately
 from gce.app.web.reading import figure_key, figure_response
 from gce.app.web.rendering import page
 from gce.app.web.served import Served, served_of, stamp_of
@@ -31,10 +31,8 @@ def studies(request: Request) -> Response:
         (id_, served.name_of(path), sum(run.is_relative_to(path) for run in runs))
         for id_, path in served.studies().items()
     ]
-    overviews = [overview_of(served, path) for path in runs]
-    return page(
-        request, "studies.html", studies=found, beliefs=[run for run in overviews if run.task.startswith("beliefs")]
-    )
+    beliefs = [run for run in lately(served) if run.task.startswith("beliefs")]
+    return page(request, "studies.html", studies=found, beliefs=beliefs)
 
 
 def study(request: Request) -> Response:

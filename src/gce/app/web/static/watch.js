@@ -2,10 +2,11 @@
 "use strict";
 const watched = document.querySelector("[data-watch]");
 if (watched) {
-  const state = document.getElementById("state"), log = document.getElementById("log");
+  const [state, log, run] = ["state", "log", "run"].map((id) => document.getElementById(id));
   const source = new EventSource(watched.dataset.watch);
   source.addEventListener("state", (event) => {
-    const found = JSON.parse(event.data).state;
+    const { state: found, has_run: hasRun } = JSON.parse(event.data);
+    if (run && hasRun) run.hidden = false;
     if (state.textContent !== found) state.textContent = found;
     state.className = "state " + found;
   });
