@@ -6,7 +6,7 @@ import argparse
 import json
 
 from gce.app.exports.geometry import SCHEMAS, exported, geometry_of
-from gce.app.options import PATH, RUN, SEED
+from gce.app.options import PATH, RUN, SEED, Choice
 from gce.app.tables.cells import p_cell
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", type=RUN, metavar="RUN", help="directory of a training run")
     parser.add_argument("--out", type=PATH, metavar="FILE", help="write the path as JSON to this file")
-    parser.add_argument("--schema", choices=SCHEMAS, default=SCHEMAS[-1], help="version of the schema (default 1.1)")
+    parser.add_argument(
+        "--schema",
+        type=Choice(SCHEMAS),
+        choices=SCHEMAS,
+        default=SCHEMAS[-1],
+        help="version of the schema (default 1.1)",
+    )
     parser.add_argument("--seed", type=SEED, default=0, help="seed of nulls and bootstrap (default 0)")
     parser.add_argument("--json", action="store_true", help="print the exported path instead of the table")
     add_no_verify(parser)

@@ -132,7 +132,11 @@ def served_of(request: Request) -> Served:
 
 def find_run(request: Request, id_: str | None = None) -> Path:
     """The directory of a run, by default of the one that the address names; 404 where there is none."""
-    found = served_of(request).runs().get(request.path_params["run"] if id_ is None else id_)
+    served, id_ = served_of(request), request.path_params["run"] if id_ is None else id_
+    found = served.runs().get(id_)
+    if found is None:  # It may have begun since the folder was listed.
+        served.changed()
+        found = served.runs().get(id_)
     if found is None:
         raise HTTPException(404)
     return found
