@@ -46,7 +46,7 @@ from gce.testing.contracts.strategy import Script, check_strategy
 BELIEFS = TASKS["beliefs"]
 KNOWN = beliefs_of(BELIEFS)
 TIERS = ("B1", "B2", "B3", "B4", "B5")
-OTHERS = ("zero-shot", "few-shot", "multi-turn", "episode")
+OTHERS = ("zero-shot", "few-shot", "multi-turn", "episode", "consultation", "attack")
 OF_BELIEFS = [each for each in STRATEGIES.values() if each.name not in OTHERS and not each.roles]
 VARIANTS = [
     *("self-debate@3", "stated-opinion@0.8", "length-controlled@40", "repeated-sampling@3"),

@@ -81,6 +81,7 @@ def episodes_task(
     read: Callable[[str], str],
     write: Callable[[Sequence[str]], str],
     seconds: float,
+    most: int = ACTIONS,
     stream: str = "",
     **options: Any,
 ) -> Task:
@@ -104,7 +105,7 @@ def episodes_task(
     else:
         task = listed_task(given, scoring, first.values(), label, shares=shares_of(len(first)), **options)
     opened = partial(_ReplayedEpisode, scoring)
-    episodes = Episodes(open=opened, read=read, write=write, seconds=seconds)
+    episodes = Episodes(open=opened, read=read, write=write, seconds=seconds, most=most)
     return evolve(task, teaching=evolve(task.teaching, episodes=episodes))
 
 

@@ -88,6 +88,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         read=extraction_of(("tag", "action") if plan else "text").answer,
         write=(lambda actions: f"<answer>{' '.join(actions)}</answer>") if plan else as_answer,
         seconds=scorers.limits.wait,
+        most=most_actions(given),
         extract=("tag", "answer") if plan else "text",
         **given.rewards(),
         max_tokens=1024,

@@ -32,7 +32,7 @@ from gce.adapters.environments.episodes import (
     most_actions,
     observed,
 )
-from gce.adapters.environments.foreign import REWARDS, Given, Open, limits_of, text_digest, unreadable
+from gce.adapters.environments.foreign import LIMITS, REWARDS, Given, Open, limits_of, text_digest, unreadable
 from gce.adapters.environments.openenv_sessions import ROOM, Illegal, Sessions, StepResult, action_schema, check_nesting
 from gce.adapters.environments.scorers import Call, ScorerFailed
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
@@ -64,6 +64,7 @@ def open_task(given: Given, _open: Open) -> Task:
         read=player.read,
         write=as_answer,
         seconds=player.wait,
+        most=player.most,
         stream="openenv",  # Wherever the server listens, its problems are the same.
         extract="text",
         **given.rewards(),
@@ -81,7 +82,7 @@ class _Player:
         if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
             raise BadInput(f"{given.text}: expected steps to be a whole number from 1 on, got {steps!r:.40}")
         self._steps: int | None = steps
-        self._actions, self._low = most_actions(given), options.get("low", 0.0)
+        self.most, self._low = most_actions(given), options.get("low", 0.0)
         self.wait = limits_of(
             evolve(given, options={name: options[name] for name in ("wait",) if name in options})
         ).wait
@@ -90,6 +91,9 @@ class _Player:
             schema = action_schema(f"http{secure}://{where}/schema", wait=self.wait)
         except ScorerFailed as error:
             raise BadInput(f"{given.text}: {error}") from error
+        for name in ("seed", *LIMITS):
+            if name in options and name not in OWN:
+                raise BadInput(f"{given.text}: {name} is no option here: leave it out")
         reset = {name: value for name, value in options.items() if name not in OWN}
         varies = bool(options.get("varies", False))
         self._sessions = Sessions(f"ws{secure}://{where}/ws", reset, wait=self.wait, varies=varies)
@@ -128,8 +132,8 @@ class _Player:
         listed = actions_of(answer)
         try:
             actions = [*map(self._action, [self.read(answer)] if listed is None else listed)][: self._steps]
-            if not 1 <= len(actions) <= self._actions:
-                return unreadable(f"The answer is no list of 1 to {self._actions} actions.")
+            if not 1 <= len(actions) <= self.most:
+                return unreadable(f"The answer is no list of 1 to {self.most} actions.")
             replies = self._sessions.play(row["seed"], actions, again=True)
         except (NoAnswer, Illegal) as error:
             return unreadable(str(error))
@@ -163,7 +167,12 @@ class _Player:
 def _address(given: Given) -> SplitResult:
     try:
         parts = urlsplit(given.name)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname and parts.port != 0 and not parts.username:
+        if (
+            parts.scheme in ("http", "https", "ws", "wss")
+            and parts.hostname
+            and parts.port != 0
+            and "@" not in parts.netloc
+        ):
             return parts
     except ValueError:
         pass

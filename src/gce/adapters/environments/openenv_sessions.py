@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from http.client import HTTPException
 from typing import Any, TypeAlias
 from urllib.error import HTTPError
 
@@ -93,11 +94,11 @@ class Sessions:
             Illegal: the server does not take an action.
             ScorerFailed: it does not do its part.
         """
-        deadline = time.monotonic() + self._wait
         path = seed.to_bytes(8, "big")
         for action in actions[:-1]:
             path = _further(path, action)
         with self._lock:
+            deadline = time.monotonic() + self._wait
             come = (each for each in self._sessions if each.path == path)
             session = None if again or not actions else next(come, None)
             if session is not None:
@@ -254,7 +255,7 @@ def action_schema(url: str, *, wait: int) -> Mapping[str, Any]:
                 text += more
         schema = json.loads(text)["action"]
         properties = {name: dict(each) for name, each in schema.get("properties", {}).items() if name != "metadata"}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, HTTPError):
             error.close()
         raise ScorerFailed("raised", f"expected the schema of an OpenEnv server at {url}: {one_line(error)}") from error

@@ -89,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
         for index in range(arguments.n)
     )
     if arguments.to:
+        if arguments.json or arguments.bounds is not None:
+            raise BadInput("files of projects hold neither JSON nor bounds", hint="leave out {json} and {bounds}")
         return _write(problems, f".{arguments.to}", arguments.out)
     bounds = None if arguments.bounds is None else bounds_within(arguments.bounds)
     for problem in problems:

@@ -43,7 +43,7 @@ def _with_turns(written: str) -> Strategy:
             return seen
         turns = instructed((Message("user", seen.text),), RULES.format(most))
         actions, taken, refused = list[str](), 0, 0
-        while not seen.done and taken < most:
+        while not seen.done and taken < most and len(actions) < episodes.most:
             reply = yield Ask(turns, draft=True)
             if reply.completion.finish_reason == "context":
                 break

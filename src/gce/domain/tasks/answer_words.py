@@ -24,7 +24,7 @@ LONGEST_WORD = 40
 REPEATED = (4, 5)
 """Words of the constant answer that repeats them, and how often."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-_SENTENCE = re.compile(r"(?:[^\W\d_]+[^\w,;]+){4,}")
+_SENTENCE = re.compile(r"(?<![^\W\d_])(?:[^\W\d_]++[^\w,;]++){4}")
 
 
 def is_sentence(answer: str) -> bool:

@@ -94,6 +94,8 @@ class Episodes:
     """The response that names all actions of an episode, in order: `Task.verify` plays them again from the start."""
     seconds: float = 30.0
     """Wall-clock time limit of one action."""
+    most: int = 1000
+    """Actions of an episode at most; what is not over by then has failed."""
 
 
 @frozen(kw_only=True)

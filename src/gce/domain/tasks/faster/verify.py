@@ -4,9 +4,10 @@ An answer must return what the slow form returns, types included, for `inputs.CA
 ones, and must not change its argument. Only then does its speed count. Each timed call of the program, the slow form
 and the known fast form runs in a new process, in random order, on a list that no process has seen before; the time is
 user and system time of that process from its start, loading included, as its parent reads it from the kernel when the
-process has ended. Instructions or lines counted inside the process were rejected: a program can switch the counter off,
-and it does not see the work of `in`, `sorted` or `list.insert`, which are the inefficiencies here. Nothing that the
-program prints, raises or patches reaches the clock, and its process can start no other one to work for it.
+process has ended, and what it waits longer than the known forms. Instructions or lines counted inside the process were
+rejected: a program can switch the counter off, and it does not see the work of `in`, `sorted` or `list.insert`, which
+are the inefficiencies here. Nothing that the program prints, raises or patches reaches the clock, and its process can
+start no other one to work for it.
 
 With the speed-up s of the program and s* of the fast form, medians over the rounds of slow time over own time, the
 score is ln(s) / ln(s* / `MARGIN`), cut to [0, 1]. It is 0 unless all rounds but one show a speed-up of `MARGIN`, so
@@ -35,7 +36,7 @@ from gce.domain.verdicts import Status, Verdict, Violation
 __all__ = ["ADMIT_AT", "EVALUATOR", "MARGIN", "VERSION", "feedback", "graded", "request", "verify"]
 
 EVALUATOR = "faster"
-VERSION = "1"
+VERSION = "2"
 MARGIN = 1.15
 """Ratio of two times up to which they count as equal."""
 ADMIT_AT = 0.8
@@ -125,7 +126,8 @@ def _graded(ratios: Sequence[float], known: float) -> Verdict:
     if score >= ADMIT_AT:
         violation = None
     elif score == 0.0:
-        violation = Violation("no-gain", "The program is equal to the slow form and not faster.")
+        how = "not faster" if own < MARGIN else f"faster in fewer than {ROUNDS - 1} of {ROUNDS} rounds"
+        violation = Violation("no-gain", f"The program is equal to the slow form and {how}.")
     else:
         message = f"The program is equal to the slow form and {own:.1f} times as fast; it can be faster."
         violation = Violation("slower", message, found=own)

@@ -53,9 +53,14 @@ def project_of(record: Any) -> Instance:
     for end, (parse, _) in PROJECT_FORMATS.items():
         if name.lower().endswith(end):
             try:
-                return parse(record["text"])
+                found = parse(record["text"])
             except ValueError as error:
                 raise ValueError(f"{name}, {error}") from error
+            if found.horizon is not None and found.horizon < (least := critical_path_length(found)):
+                raise ValueError(
+                    f"{name}: expected a horizon of at least {least}, the critical path, got {found.horizon}"
+                )
+            return found
     raise ValueError(f"expected a file that ends in {' or '.join(PROJECT_FORMATS)}, got {name!r:.60}")
 
 
