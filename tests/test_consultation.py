@@ -19,6 +19,7 @@ from gce.app.evaluation.conversations import converse
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
 from gce.domain.metrics import METRICS, overall, point
+from gce.domain.metrics.consultation import CONSULTATION_METRICS
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies import STRATEGIES
@@ -32,6 +33,7 @@ from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.traces import turns_of
 from gce.errors import BadInput
+from gce.testing.contracts.metric import check_metric
 from gce.testing.contracts.strategy import Script, check_strategy
 from gce.testing.scheduling.consultations import consultant
 
@@ -270,6 +272,10 @@ def test_a_scripted_consultant_solves_what_nobody_solves_without_asking() -> Non
     )  # fmt: skip
     right = {name: sum(each.last.right for each in held) for name, held in found.conversations.items()}
     assert right["zero-shot"] == 0 and right["consultation"] >= 26
+    for metric in CONSULTATION_METRICS:
+        held = found.conversations["consultation"]
+        if metric.name != "refusals":
+            check_metric(metric, held)
     silent = TASK.references.heuristics([])["latest-finish-time, asks nothing"]
     answers = [(each, silent(each, random.Random(0))) for each in found.problems]
     assert sum(gce.judge(each, text).right for each, text in answers if text) <= 10

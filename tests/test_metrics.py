@@ -17,6 +17,7 @@ from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
 from gce.domain.metrics import METRICS, Metric, MetricSettings, by_tier, by_unit, overall, point
 from gce.domain.metrics.beliefs.entries import BELIEF_METRICS
+from gce.domain.metrics.consultation import CONSULTATION_METRICS
 from gce.domain.metrics.means import TOKENS
 from gce.domain.metrics.rates import ACCURACY, COVERAGE
 from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems, mean_pass_at_k
@@ -73,13 +74,13 @@ def slope() -> Metric[Estimate]:
     )
 
 
-OF_BELIEFS = {metric.name for metric in BELIEF_METRICS}
-"""test_belief_metrics.py has conversations with beliefs."""
+OF_OTHERS = {metric.name for metric in (*BELIEF_METRICS, *CONSULTATION_METRICS)}
+"""test_belief_metrics.py has conversations with beliefs, test_consultation.py those with a user."""
 
 
 @pytest.mark.parametrize(
     "metric",
-    [*(metric for name, metric in METRICS.items() if name not in OF_BELIEFS), slope()],
+    [*(metric for name, metric in METRICS.items() if name not in OF_OTHERS), slope()],
     ids=lambda metric: metric.name,
 )
 def test_every_metric_keeps_the_contract(metric: Metric[Any]) -> None:

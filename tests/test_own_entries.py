@@ -129,7 +129,7 @@ def test_metrics_are_asked_for_by_name_or_given(tmp_path: Path) -> None:
     found = gce.evaluate(task=toy_task.ADDITION, model=model(), n=3, metrics=("coverage", own))
     assert list(found.metrics) == ["coverage", "own"]
     assert found.estimates("own") == found.estimates(own)
-    with pytest.raises(BadInput, match=r"^no metric 'speed': choose one of 49 names, .* lists all.* as module:ATTR"):
+    with pytest.raises(BadInput, match=r"^no metric 'speed': choose one of 52 names, .* lists all.* as module:ATTR"):
         gce.evaluate(task=toy_task.ADDITION, model=model(), n=3, metrics=("speed",))
 
 
