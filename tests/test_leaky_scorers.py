@@ -410,3 +410,9 @@ def test_a_reward_is_tried_only_on_what_the_extraction_lets_through() -> None:
         gce.task(rows, lambda answer, _: int(answer) > 10**6, name="digits")
     with pytest.raises(BadInput, match="for the answer '0' the reward returned None"):
         gce.task(rows, lambda answer, _: None, name="digits", extract=r"(\d+)")
+
+
+def test_a_list_as_the_known_answer_is_asked_for_as_text() -> None:
+    rows = [{"prompt": f"Name {n} and the number after it.", "answer": [str(n), str(n + 1)]} for n in range(30)]
+    task = gce.task(rows, lambda answer, row: answer == ", ".join(row["answer"]), name="listed")
+    assert "the column `answer` is a list: give it as text, such as 'a, b'" in str(checked(task))

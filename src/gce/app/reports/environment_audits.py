@@ -14,7 +14,7 @@ from hashlib import sha256
 from gce.app.evaluation.environment_audit import AuditFinding, EnvironmentAudit
 from gce.app.evaluation.environment_audits import EnvironmentAudits, gravest
 from gce.app.reports.page import STYLE
-from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, clipped, line_html, text_html
+from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, clipped, filter_form, line_html, text_html
 from gce.domain.figures import Table
 from gce.domain.text import counted
 from gce.testing.verifiers.severity import SEVERITIES
@@ -119,14 +119,7 @@ def _filter(classes: Sequence[str]) -> str:
         "defect": {f"defect-{number}": defect for number, defect in enumerate(classes)},
         "RFC 008": {"fails-a-check": "fails a check", "passes-all": "passes all"},
     }
-    selects = "".join(
-        f'<label>{label} <select><option value="">all</option>'
-        + "".join(f'<option value="{name}">{line_html(shown)}</option>' for name, shown in values.items())
-        + "</select></label>"
-        for label, values in chosen.items()
-    )
-    search = '<label>search <input type="search" maxlength="200"></label>'
-    return f'<form class="filter" hidden autocomplete="off">{search}{selects}<output></output></form>\n'
+    return filter_form(chosen)
 
 
 def _record(audit: EnvironmentAudit, classes: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from gce.app.reports.transcript_text import values_words
@@ -14,7 +14,17 @@ from gce.domain.problems import Message
 from gce.domain.text import printable
 from gce.domain.verdicts import Step
 
-__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "line_html", "shade", "text_html", "transcripts_html"]
+__all__ = [
+    "LONGEST",
+    "SCRIPT",
+    "TRANSCRIPT_STYLE",
+    "clipped",
+    "filter_form",
+    "line_html",
+    "shade",
+    "text_html",
+    "transcripts_html",
+]
 
 LONGEST = 8_000
 """Characters of a prompt or an answer that are shown: the beginning and the end."""
@@ -94,13 +104,8 @@ def transcripts_html(transcripts: Sequence[Transcript], room: int) -> str:
     return head + "".join(text for _, text in sorted(kept, key=lambda pair: pair[0])) + note
 
 
-def _filter(tiers: Sequence[str]) -> str:
-    # Classes of tiers are numbers: their names may be anything.
-    chosen = {
-        "tier": {f"tier-{number}": tier for number, tier in enumerate(tiers)},
-        "outcome": {each: each for each in OUTCOMES},
-        "answers": {f"at-{each}": each for each in MOMENTS},
-    }
+def filter_form(chosen: Mapping[str, Mapping[str, str]]) -> str:
+    """The form that the script of a page filters with: by label, the classes to choose among and how they are shown."""
     selects = "".join(
         f'<label>{label} <select><option value="">all</option>'
         + "".join(f'<option value="{name}">{line_html(shown)}</option>' for name, shown in values.items())
@@ -109,6 +114,16 @@ def _filter(tiers: Sequence[str]) -> str:
     )
     search = '<label>search <input type="search" maxlength="200"></label>'
     return f'<form class="filter" hidden autocomplete="off">{search}{selects}<output></output></form>\n'
+
+
+def _filter(tiers: Sequence[str]) -> str:
+    # Classes of tiers are numbers: their names may be anything.
+    chosen = {
+        "tier": {f"tier-{number}": tier for number, tier in enumerate(tiers)},
+        "outcome": {each: each for each in OUTCOMES},
+        "answers": {f"at-{each}": each for each in MOMENTS},
+    }
+    return filter_form(chosen)
 
 
 def _transcript(found: Transcript, tiers: Sequence[str]) -> str:

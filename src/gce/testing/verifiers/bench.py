@@ -251,6 +251,12 @@ class Bench:
             return "give the task `References.heuristics` or `Teaching.demonstration`"
         if all(answer_of(problem.instance) for problem in self.problems):
             return "the score refuses answers of the column `answer`"
+        given = next((row["answer"] for row in (each.instance.row for each in self.problems) if "answer" in row), None)
+        if given is not None and not isinstance(given, (str, int, float)):
+            kind = type(given).__name__
+            return (
+                f"the column `answer` is a {kind}: give it as text, such as 'a, b', so that answers like it are tried"
+            )
         return "add a column `answer` to the questions"
 
     @property
