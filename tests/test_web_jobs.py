@@ -97,6 +97,7 @@ def test_a_job_runs_and_keeps_what_it_printed_and_how_it_ended(
         assert [job.id for job in jobs.each()] == sorted((good.id, bad.id), reverse=True)
 
 
+@pytest.mark.slow
 def test_one_long_job_runs_at_a_time_and_a_short_one_does_not_wait_for_it(
     tmp_path: Path, programs: Callable[[str, str], str]
 ) -> None:
@@ -121,6 +122,7 @@ def test_one_long_job_runs_at_a_time_and_a_short_one_does_not_wait_for_it(
         until(jobs, again, "cancelled")
 
 
+@pytest.mark.slow
 def test_a_job_ends_at_its_limits_and_what_it_says_is_bounded(
     tmp_path: Path, programs: Callable[[str, str], str]
 ) -> None:
