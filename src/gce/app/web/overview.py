@@ -15,7 +15,7 @@ from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
 from gce.app.tables.cells import difference_cell
 from gce.app.terminal import put
-from gce.app.web.served import Served, stamp_of
+from gce.app.web.served import SECONDS_LISTED, Served, stamp_of
 from gce.app.wiring.names import plain_name
 from gce.app.wiring.runs import open_run, writer_of
 from gce.domain.measurements import Interval, IterationRecord
@@ -117,9 +117,9 @@ def overview_of(served: Served, path: Path) -> RunOverview:
 
 
 def lately(served: Served) -> Sequence[RunOverview]:
-    """All runs as they were at most a second ago, without those that were deleted on a page since."""
+    """All runs as they were a few seconds ago, without those that were deleted on a page since."""
     listed = served.runs()
-    stamp = tuple(listed), int(time.monotonic())
+    stamp = tuple(listed), time.monotonic() // SECONDS_LISTED
     return served.kept("lately", stamp, lambda: [overview_of(served, path) for path in listed.values()])
 
 

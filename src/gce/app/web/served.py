@@ -17,14 +17,15 @@ from starlette.requests import Request
 
 from gce.errors import BadInput
 
-__all__ = ["OWN", "Served", "find_run", "run_id", "served_of", "stamp_of"]
+__all__ = ["OWN", "SECONDS_LISTED", "Served", "find_run", "run_id", "served_of", "stamp_of"]
 
 OWN = ".gce-serve"
 """Folder in the served one for what the server itself keeps."""
 DATABASE = "run.sqlite"
 DEPTH = 3
 """Folders below the served one: a study's runs are STUDY/CONDITION/SEED."""
-SECONDS_LISTED = 1.0
+SECONDS_LISTED = 3.0
+"""For how long a listing of the folder holds; a run that an address names and that is not in it is looked for anew."""
 MOST_KEPT = 2_000
 """Things that have been read or drawn and stay in memory, the last used ones."""
 
