@@ -11,12 +11,12 @@ import pytest
 from attrs import evolve
 from round_trips import NAMES, check_round_trip, exported
 
-from gce.adapters.environments.gymnasium import _plan, load
+from gce.adapters.environments.gymnasium import RETURNS, _plan, load
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.cli import main
 from gce.app.evaluation.conversations import converse
-from gce.app.wiring.environments import find_environment
+from gce.app.wiring.environments import find_environment, names_in, reproducer
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion, SampleRequest
@@ -104,6 +104,28 @@ def test_an_action_that_there_is_not_is_told_and_counted(blackjack: Task) -> Non
     told = [each.content for each in found.said[-1][0] if each.role == "user"]
     assert told[1].startswith("Expected one whole number from 0 to 1 as the action. Nothing has changed")
     assert found.last.notes == {"turns": 3.0, "illegal actions": 2.0} and not found.last.failed
+
+
+def test_a_script_of_gymnasium_alone_gives_the_return_of_the_verdict() -> None:
+    """Of all environments that `gce audit-environments gymnasium` lists, with plans that end the episode and others."""
+    listed = names_in("gymnasium")
+    assert {"Blackjack-v1", "CartPole-v1", "FrozenLake-v1", "Taxi-v4"} <= {*listed} and "Pendulum-v1" not in listed
+    for name, plan in (
+        ("Blackjack-v1", "1 1 1 0"),
+        ("Taxi-v4", "0 " * 200),
+        ("Taxi-v4", "0"),
+        ("CartPole-v1", "0 " * 99),
+    ):
+        low, high, actions = RETURNS[name.partition("-")[0]]
+        functions = load({"id": name, "actions": actions, "low": low, "options": {}})
+        row = functions["draw"]("default", 5)
+        found = reproducer("gymnasium", name)(row, plan)
+        assert found is not None and found.is_same and not found.raised
+        assert float(found.printed) == functions["score"](plan, row) and low <= float(found.printed) <= high
+        other = reproducer("gymnasium", name)({**row, "seed": row["seed"] + 1}, plan)
+        assert other is not None and not other.is_same
+    broken = reproducer("gymnasium", "Taxi-v4")(row, "no plan")
+    assert broken is not None and broken.raised.startswith("ValueError")
 
 
 def test_an_environment_with_one_first_observation_has_one_problem() -> None:

@@ -22,6 +22,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +50,7 @@ from gce.domain.tasks.extraction import extraction_of
 from gce.domain.tasks.task import Task
 from gce.errors import MissingExtra
 
-__all__ = ["load", "open_task"]
+__all__ = ["audited", "load", "names", "open_task", "reproductions"]
 
 OWN = (*LIMITS, *REWARDS, "actions")
 PLAN = (
@@ -57,6 +58,17 @@ PLAN = (
     "between them, between <answer> and </answer>. The episode has to end with them."
 )
 TURN = "Actions are whole numbers from {} to {}. Give one action in each turn, between <action> and </action>."
+RETURNS: Mapping[str, tuple[float, float, int]] = {
+    "Acrobot": (-500.0, 0.0, 500),
+    "Blackjack": (-1.0, 1.0, 21),
+    "CartPole": (0.0, 500.0, 500),
+    "CliffWalking": (-2e4, 0.0, 200),
+    "CliffWalkingSlippery": (-2e4, 0.0, 200),
+    "MountainCar": (-200.0, 0.0, 200),
+    "Taxi": (-2e3, 20.0, 200),
+}
+"""Least and highest return, and actions of an episode, of environments of Gymnasium by their names without version:
+https://gymnasium.farama.org/environments. Of the others, 0 to 1."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]+m(.*?)\x1b\[0m")
 _SECTION = re.compile(r"## (Action|Observation) Space\n(.*?)(?=\n## |\Z)", re.DOTALL)
 
@@ -96,10 +108,43 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     )
 
 
+def audited(name: str) -> str:
+    """The task of an environment with the range of its returns, where that is known."""
+    low, high, actions = RETURNS.get(name.partition("-")[0], (0.0, 1.0, 200))
+    return f"gymnasium:{name}?low={low}&high={high}&actions={actions}"
+
+
+def names(open_scorers: Open) -> list[str]:
+    """The newest version of each environment that can be played here, by name."""
+    bare = Given("gymnasium", "", {}, "gymnasium")
+    return [*described(bare, open_scorers(__name__, {"id": ""}))["names"]]
+
+
+def reproductions(name: str, _open: Open) -> Callable[[Mapping[str, Any], str], str]:
+    """What writes (row, answer) as a script that needs nothing but Gymnasium, plays the plan and prints the return."""
+    low, *_ = RETURNS.get(name.partition("-")[0], (0.0,))
+
+    def script(row: Mapping[str, Any], answer: str) -> str:
+        return "\n".join(
+            [
+                f"import gymnasium; env = gymnasium.make({name!a}); total, over = 0.0, False",
+                f"entry = {{'question': str(env.reset(seed={int(row['seed'])})[0]), 'answer': ''}}",
+                f"for action in map(int, {answer!a}.replace(',', ' ').split()):",
+                "    _, reward, done, cut, _ = env.step(action); total += float(reward); over = done or cut",
+                "    if over: break",
+                f"print(total if over else {low})",
+            ]
+        )
+
+    return script
+
+
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     """The environment, in the worker; ValueError where there is none of this kind."""
     import gymnasium
 
+    if not arguments["id"]:
+        return {"describe": lambda: {"names": _playable()}}
     name, options = arguments["id"], dict(arguments["options"])
     module, colon, own = name.rpartition(":")
     if colon:
@@ -122,7 +167,12 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     def draw(_tier: str, seed: int) -> dict[str, Any]:
         observation, information = environment.reset(seed=seed)
         prompt = "\n\n".join(filter(None, [about, shown(observation), asked if plan else ""]))
-        found = {"prompt": prompt, "seed": seed, "digest": text_digest(prompt)}
+        found = {
+            "prompt": prompt,
+            "seed": seed,
+            "digest": text_digest(prompt),
+            "first": text_digest(f"{observation}\0"),
+        }
         answer = information.get("answer")  # Not of the interface; exported tasks name it.
         return {**found, "answer": answer} if isinstance(answer, str) and answer else found
 
@@ -163,6 +213,24 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         return math.fsum(rewards) if ended else arguments["low"]
 
     return {"describe": lambda: {"plan": plan}, "draw": draw, "play": play, "score": score}
+
+
+def _playable() -> list[str]:
+    """Environments whose actions are text or whole numbers, the newest version of each; what cannot be made is none."""
+    import gymnasium
+
+    newest: dict[tuple[str | None, str], Any] = {}
+    for spec in gymnasium.registry.values():
+        kind = spec.namespace, spec.name
+        if spec.version is not None and spec.version >= getattr(newest.get(kind), "version", 0):
+            newest[kind] = spec
+    found = []
+    for spec in newest.values():
+        with suppress(Exception):  # It may need what is not installed.
+            space = gymnasium.make(spec.id, disable_env_checker=True).action_space
+            if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.Text):
+                found.append(spec.id)
+    return sorted(found)
 
 
 def _modes(spec: Any) -> list[str]:

@@ -89,13 +89,14 @@ class Audited:
 
 
 AUDITED: Mapping[str, Audited] = {
+    "gymnasium": Audited("gymnasium", "gymnasium", gymnasium.audited, gymnasium.names, gymnasium.reproductions),
     "reasoning-gym": Audited(
         "reasoning-gym",
         "reasoning_gym",
         "reasoning-gym:{}?curriculum=false&wait=15".format,
         reasoning_gym.names,
         reasoning_gym.reproductions,
-    )
+    ),
 }
 """Frameworks whose tasks can be listed and whose verdicts a short script can show."""
 
@@ -142,7 +143,7 @@ def reproducer(framework: str, name: str) -> Callable[[Mapping[str, Any], str], 
             found = scripts.call("run", script)
         except ScorerFailed:
             return None
-        return Reproduced(script, found["printed"], found["raised"], found["digest"] == row["digest"])
+        return Reproduced(script, found["printed"], found["raised"], found["digest"] == row.get("first", row["digest"]))
 
     return reproduced
 
