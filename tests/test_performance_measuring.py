@@ -287,29 +287,43 @@ class Killing:
         return found
 
 
-SANDBOXES_OF_A_TRY = 5
-"""Workload and tests of base and candidate, and the judge."""
+STARTED_BY = (1, 3, 3, 5, 5, 7, 7)
+"""Sandboxes that a try has started when it first asks the judge, the tests of base and candidate, their workloads that
+are not timed, and those of a round: two at a time."""
 
 
-@pytest.mark.parametrize("number", range(SANDBOXES_OF_A_TRY))
+@pytest.mark.parametrize("number", range(len(STARTED_BY)))
 def test_a_sandbox_that_is_killed_is_made_again_and_the_verdict_is_as_without(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, number: int
 ) -> None:
     """Whichever it is, also twice; every try is told."""
-    killing = Killing(measuring._start, {number: signal.SIGKILL, SANDBOXES_OF_A_TRY + number: signal.SIGKILL})
+    started = STARTED_BY[number]
+    killing = Killing(measuring._start, {number: signal.SIGKILL, started + number: signal.SIGKILL})
     told: list[str] = []
     found = compare(Measuring(killing), task, tmp_path, FAST, rule=one_round, on_retry=told.append)
     assert (found.verdict, found.fault, len(found.rounds)) == ("no gain", "", 1)
-    assert len(told) == 2 and killing.started == 3 * SANDBOXES_OF_A_TRY
+    assert len(told) == 2 and killing.started == 2 * started + STARTED_BY[-1]
     assert all(each.startswith("a sandbox ended") for each in told)
+
+
+def test_each_round_has_new_sandboxes(measuring: Measuring, task: PerformanceTask, tmp_path: Path) -> None:
+    killing = Killing(measuring._start, {})
+    found = compare(
+        Measuring(killing),
+        task,
+        tmp_path,
+        FAST,
+        rule=lambda rounds: evolve(one_round(rounds), settled=len(rounds) == 4),
+    )
+    assert len(found.rounds) == 4 and killing.started == STARTED_BY[-1] + 3 * 2
 
 
 @pytest.mark.parametrize("source", [FAST, "def total(n):\n    return n"])
 def test_a_sandbox_that_always_vanishes_is_a_failure_of_the_infrastructure(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, source: str
 ) -> None:
-    """Neither incorrect nor without gain, whatever the candidate is; its tests have the fourth sandbox."""
-    killing = Killing(measuring._start, dict.fromkeys(range(3, 99, SANDBOXES_OF_A_TRY), signal.SIGKILL))
+    """Neither incorrect nor without gain, whatever the candidate is; its tests have the third sandbox."""
+    killing = Killing(measuring._start, dict.fromkeys(range(2, 99, STARTED_BY[2]), signal.SIGKILL))
     found = compare(Measuring(killing), task, tmp_path, source, rule=one_round)
     assert (found.verdict, found.gain, found.reward) == ("infrastructure failure", None, 0.0)
     assert found.fault == "a sandbox ended (candidate), in the last of 3 tries"
@@ -382,7 +396,7 @@ def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Pat
     found = compare(Measuring(start), task, tmp_path, FAST)
     assert (found.verdict, found.fault) == (
         "infrastructure failure",
-        "no sandbox started: no such namespace (base), in the last of 3 tries",
+        "no sandbox started: no such namespace, in the last of 3 tries",
     )
     with pytest.raises(BadInput, match="no such namespace"):
         Measuring(start).check()

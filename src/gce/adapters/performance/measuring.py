@@ -1,9 +1,10 @@
 """Times versions of code against each other in sandboxes, and compares their outputs.
 
-Each version has a sandbox that sees its code alone, always at the same path. A timing is one call of the workload's
-`run` in a new process of that sandbox, which has drawn its input before the clock starts and imports the code after;
-it may start no process and no thread and leave no file. Its processor time is taken by its parent. Outputs cross as
-plain data and are compared by the workload's `equal` in a sandbox that sees no version. Knows no rule of decision.
+Each version has a sandbox that sees its code alone, always at the same path, and a new one for each round. A timing
+is one call of the workload's `run` in a new process of that sandbox, which has drawn its input before the clock starts
+and imports the code after; it may start no process and no thread and leave no file. Its processor time is taken by its
+parent. Outputs cross as plain data and are compared by the workload's `equal` in a sandbox that sees no version. Knows
+no rule of decision.
 """
 
 from __future__ import annotations
@@ -181,14 +182,6 @@ class _Sandbox:
         return times, value
 
 
-@frozen
-class _Version:
-    """Sandboxes of one version of the code."""
-
-    workload: _Sandbox
-    tests: _Sandbox
-
-
 class Measuring:
     """Compares versions of code in sandboxes that `start` makes."""
 
@@ -223,7 +216,7 @@ class Measuring:
         with tempfile.TemporaryDirectory(prefix="gce-") as home, ExitStack() as stack:
             tree = Path(home, "code")
             tree.mkdir(mode=0o755)
-            return _timed(self._version(evolve(_SELF_TEST, image=image), tree, stack), 0)[1]
+            return _timed(self._workload(evolve(_SELF_TEST, image=image), tree, stack), 0)[1]
 
     def compare(
         self,
@@ -275,21 +268,26 @@ class Measuring:
         """Compare the trees once; _Faulty for an incorrect candidate."""
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gce-")))
-            versions: dict[str, _Version] = {}
             for name, tree in trees.items():
                 with _blamed(name, task):
                     prepare_tree(tree, home / name, CODE)
-                    versions[name] = self._version(task, home / name, stack)
+            prepared = {name: home / name for name in trees}
             judge = self._judge(task, stack)
-            self._check(task, versions, judge, seed)
-            accuracy = self._all_accuracies(task, {name: home / name for name in trees})
-            found = self._measured(task, versions, judge, seed, rule, on_round)
+            self._check(task, prepared, judge, seed)
+            accuracy = self._all_accuracies(task, prepared)
+            found = self._measured(task, prepared, judge, seed, rule, on_round)
             return evolve(found, accuracy=accuracy)
 
-    def _version(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Version:
-        workload = self._sandbox(tree, "timed", task, task.workload + _RUN, "__gce_run__", stack)
-        tests = self._sandbox(tree, "timed", task, task.tests + _TEST, "__gce_test__", stack, on_path=True)
-        return _Version(workload, tests)
+    def _workload(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Sandbox:
+        return self._sandbox(tree, "timed", task, task.workload + _RUN, "__gce_run__", stack)
+
+    def _workloads(self, task: PerformanceTask, trees: Mapping[str, Path], stack: ExitStack) -> dict[str, _Sandbox]:
+        """A new sandbox for each version."""
+        found = {}
+        for name, tree in trees.items():
+            with _blamed(name, task):
+                found[name] = self._workload(task, tree, stack)
+        return found
 
     def _judge(self, task: PerformanceTask, stack: ExitStack) -> _Sandbox:
         cpu = task.seconds * (MOST + CHECKED)
@@ -331,20 +329,26 @@ class Measuring:
             raise _Vanished(f"no sandbox started: {error.strerror or error}") from error
         return _Sandbox(process, wall, TIMES if role == "timed" else 0)
 
-    def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: _Sandbox, seed: int) -> None:
+    def _check(self, task: PerformanceTask, trees: Mapping[str, Path], judge: _Sandbox, seed: int) -> None:
         """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
-        for test in tests_of(task):
-            call = to_text([test])
-            texts = {}
-            for name, version in versions.items():
+        with ExitStack() as stack:
+            source, tests = task.tests + _TEST, {}
+            for name, tree in trees.items():
                 with _blamed(name, task):
-                    texts[name], _ = _called(version.tests, call, test)
-            for name in texts:
-                if texts[name] != texts["base"]:
+                    tests[name] = self._sandbox(tree, "timed", task, source, "__gce_test__", stack, on_path=True)
+            for test in tests_of(task):
+                call = to_text([test])
+                texts = {}
+                for name, sandbox in tests.items():
                     with _blamed(name, task):
-                        raise _Faulty(f"{test} returned another value than on the base")
-        for number in range(CHECKED):
-            self._round(task, versions, judge, key(seed, "equal", number), list(versions))
+                        texts[name], _ = _called(sandbox, call, test)
+                for name in texts:
+                    if texts[name] != texts["base"]:
+                        with _blamed(name, task):
+                            raise _Faulty(f"{test} returned another value than on the base")
+            workloads = self._workloads(task, trees, stack)
+            for number in range(CHECKED):
+                self._round(task, workloads, judge, key(seed, "equal", number), list(trees))
 
     def _all_accuracies(self, task: PerformanceTask, trees: Mapping[str, Path]) -> dict[str, float]:
         """Return what the task's `accuracy_command` prints for each version; _Faulty where one falls too far."""
@@ -382,19 +386,24 @@ class Measuring:
     def _measured(
         self,
         task: PerformanceTask,
-        versions: Mapping[str, _Version],
+        trees: Mapping[str, Path],
         judge: _Sandbox,
         seed: int,
         rule: Rule,
         on_round: Callable[[int], None],
     ) -> Comparison:
-        """Return the comparison of correct versions, from rounds in random order."""
+        """Return the comparison of correct versions, from rounds in random order, each with new sandboxes.
+
+        Processes of one sandbox have its layout of memory and its hash seed, which make identical code some percent
+        faster or slower in all of them: rounds would not be independent.
+        """
         rounds: list[Round] = []
         rng = python_generator(seed, "order")
         while not (decision := rule(rounds)).settled:
-            order = rng.sample(list(versions), len(versions))
+            order = rng.sample(list(trees), len(trees))
             drawn = key(seed, "timed", len(rounds))
-            timings = self._round(task, versions, judge, drawn, order)
+            with ExitStack() as stack:
+                timings = self._round(task, self._workloads(task, trees, stack), judge, drawn, order)
             rounds.append(Round(drawn, timings["base"], timings["candidate"], timings.get("human")))
             on_round(len(rounds))
         return Comparison(
@@ -410,7 +419,7 @@ class Measuring:
     def _round(
         self,
         task: PerformanceTask,
-        versions: Mapping[str, _Version],
+        workloads: Mapping[str, _Sandbox],
         judge: _Sandbox,
         drawn: int,
         order: Sequence[str],
@@ -420,7 +429,7 @@ class Measuring:
         timings: dict[str, Timing] = {}
         for name in order:
             with _blamed(name, task):
-                texts[name], timings[name] = _timed(versions[name], drawn)
+                texts[name], timings[name] = _timed(workloads[name], drawn)
         for name, text in texts.items():
             if text != texts["base"] or name == "base":
                 with _blamed(name, task):
@@ -459,10 +468,10 @@ def _digest(task: PerformanceTask, tree: Path) -> str:
     return sha256(f"{how} {tree_digest(read_tree(tree))}".encode()).hexdigest()
 
 
-def _timed(version: _Version, drawn: int) -> tuple[str, Timing]:
+def _timed(workload: _Sandbox, drawn: int) -> tuple[str, Timing]:
     """Return the output of `run`, as text, and its timing."""
     calls = f"{to_text(['setup', drawn])}\n{to_text(['run', None])}"
-    return _called(version.workload, calls, "run")
+    return _called(workload, calls, "run")
 
 
 def _called(sandbox: _Sandbox, text: str, what: str) -> tuple[str, Timing]:
