@@ -71,7 +71,7 @@ def parts(text: str) -> list[str]:
     """Numbers, words and signs in their order; brackets, commas, quotation marks and space do not count."""
     return [
         number_or(part)
-        for part in re.findall(r"-?[0-9]+(?:\.[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]", text.casefold())
+        for part in re.findall(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]", text.casefold())
     ]
 
 
@@ -163,7 +163,7 @@ def coin_flip(row: Row, response: str) -> bool:
 def number_sorting(row: Row, response: str) -> bool:
     """The numbers of the prompt in order, to the rounding of the known answer."""
     known, given = (
-        re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", text) for text in (str(row["answer"]), said(response))
+        re.findall(_DECIMAL, text) for text in (str(row["answer"]), said(response))
     )
     asked = re.search(r"order: (.*)", str(row["prompt"]))
     exact = asked[1].split(", ") if asked else known
@@ -210,17 +210,20 @@ def expanded(row: Row, response: str) -> bool:
     return True
 
 
+_DECIMAL = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+
+
 def roots(row: Row, response: str) -> bool:
     """As many numbers as there are real roots, each to a hundredth; none of anything else where there is none."""
     answer, known = said(response), str(row["answer"])
-    wanted = [float(each) for each in re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", known)]
+    wanted = [float(each) for each in re.findall(_DECIMAL, known)]
     if not wanted:
         return (
             re.fullmatch(r"(?i)|[\"']{2}|\[\]|none|no real (solutions?|roots?)\.?|empty( string)?", answer) is not None
         )
     if re.fullmatch(r"[-+0-9.,eE\s\[\]]+", answer) is None:
         return False
-    given = sorted(float(each) for each in re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", answer))
+    given = sorted(float(each) for each in re.findall(_DECIMAL, answer))
     pairs = zip(given, sorted(wanted), strict=False)
     return len(given) == len(wanted) and all(abs(one - other) <= 0.011 for one, other in pairs)
 
