@@ -69,10 +69,8 @@ def number(text: str) -> Fraction | None:
 
 def parts(text: str) -> list[str]:
     """Numbers, words and signs in their order; brackets, commas, quotation marks and space do not count."""
-    return [
-        number_or(part)
-        for part in re.findall(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]", text.casefold())
-    ]
+    pattern = r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]"
+    return [number_or(part) for part in re.findall(pattern, text.casefold())]
 
 
 def number_or(part: str) -> str:
@@ -162,9 +160,7 @@ def coin_flip(row: Row, response: str) -> bool:
 
 def number_sorting(row: Row, response: str) -> bool:
     """The numbers of the prompt in order, to the rounding of the known answer."""
-    known, given = (
-        re.findall(_DECIMAL, text) for text in (str(row["answer"]), said(response))
-    )
+    known, given = (re.findall(_DECIMAL, text) for text in (str(row["answer"]), said(response)))
     asked = re.search(r"order: (.*)", str(row["prompt"]))
     exact = asked[1].split(", ") if asked else known
     order = sorted(map(float, exact), reverse="descending" in str(row["prompt"]).split(":")[0])
