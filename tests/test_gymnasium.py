@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from attrs import evolve
 from round_trips import NAMES, check_round_trip, exported
 
-from gce.adapters.environments.gymnasium import RETURNS, _plan, load
+from gce.adapters.environments.gymnasium import RANDOM, RETURNS, SCRIPTED, _plan, load
+from gce.adapters.environments.players import SENTENCES, best_actions
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.cli import main
@@ -126,6 +129,75 @@ def test_a_script_of_gymnasium_alone_gives_the_return_of_the_verdict() -> None:
         assert other is not None and not other.is_same
     broken = reproducer("gymnasium", "Taxi-v4")(row, "no plan")
     assert broken is not None and broken.raised.startswith("ValueError")
+
+
+LANE = "gymnasium:gce.adapters.environments.car_on_lane:CarOnLane-v0?low=0&high=100&actions=100"
+LAKE = "gymnasium:FrozenLake-v1?observations=sentences&problems=seeds"
+
+
+def returns_of(task: Task, player: str, problems: list[Problem]) -> list[float]:
+    players = {**task.references.prompt_blind(problems), **task.references.heuristics(problems)}
+    answers = [players[player](problem, random.Random(0)) or "" for problem in problems]
+    found = [
+        task.judge(problem, Completion("", text, "stop", policy=""))
+        for problem, text in zip(problems, answers, strict=True)
+    ]
+    return [0.0 if verdict.score is None else verdict.score for (verdict,) in found]
+
+
+def test_random_actions_are_prompt_blind_and_a_scripted_player_is_better() -> None:
+    """The car: a random walk leaves the lane, who steers against the offset stays on it to the end."""
+    task = find_task(LANE)
+    problems = list(draw_problems(task, "default", "default", "test", 12))
+    blind, scripted = returns_of(task, RANDOM, problems), returns_of(task, SCRIPTED, problems)
+    assert all(one < other for one, other in zip(blind, scripted, strict=True)) and min(scripted) > 0.6
+    assert returns_of(task, RANDOM, problems) == blind
+    assert RANDOM not in task.references.heuristics(problems) and SCRIPTED not in task.references.prompt_blind(problems)
+
+
+def test_the_car_keeps_the_interface_and_the_seed_decides() -> None:
+    module = importlib.import_module("gymnasium")
+    importlib.import_module("gce.adapters.environments.car_on_lane")
+    importlib.import_module("gymnasium.utils.env_checker").check_env(module.make("CarOnLane-v0").unwrapped)
+    several = module.make_vec("CarOnLane-v0", num_envs=3)
+    first, again = several.reset(seed=5)[0], several.reset(seed=5)[0]
+    assert (first == again).all() and len({tuple(each) for each in first}) == 3
+
+
+def test_sentences_say_what_is_seen_and_seeds_are_problems() -> None:
+    task = find_task(LAKE)
+    problems = draw_problems(task, "default", "default", "test", 5)
+    prompts = {problem.prompt[-1].content for problem in problems}
+    assert len({problem.digest for problem in problems}) == 5 and len(prompts) == 1
+    (prompt,) = prompts
+    assert "You stand in row 1 column 1 of a frozen lake of 4 rows and 4 columns" in prompt
+    assert "Holes: row 2 column 2, row 2 column 4, row 3 column 4, row 4 column 1." in prompt
+    assert "- 0: Move left" in prompt and "Arguments" not in prompt
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "said"),
+    [
+        (
+            "CartPole",
+            (0.5, -0.25, -0.1, 0.0),
+            "0.50 to the right of the middle and moves left at 0.25. The pole leans 0.100 radians to the left",
+        ),
+        ("MountainCar", (-0.6, 0.0), "at -0.600 in a valley whose lowest point is at -0.5, and stands still"),
+        ("CarOnLane", (-1.25, 3.0), "1.25 m to the left of the middle of the lane and points 3.0 degrees to the right"),
+    ],
+)
+def test_a_sentence(name: str, seen: tuple[float, ...], said: str) -> None:
+    assert said in SENTENCES[name](seen, None)
+
+
+def test_value_iteration_finds_the_way_through_a_corridor() -> None:
+    """Three states in a row, the goal on the right: 1 moves right, 0 left, and each step costs 1."""
+    step = {0: {0: [(1.0, 0, -1.0, False)], 1: [(1.0, 1, -1.0, False)]}}
+    corridor = {**step, 1: {0: [(1.0, 0, -1.0, False)], 1: [(0.5, 1, -1.0, False), (0.5, 2, 10.0, True)]}}
+    goal = {2: {0: [(1.0, 2, 0.0, True)], 1: [(1.0, 2, 0.0, True)]}}
+    best = best_actions({**corridor, **goal})
+    assert (best[0], best[1]) == (1, 1)
 
 
 def test_an_environment_with_one_first_observation_has_one_problem() -> None:
@@ -243,6 +315,8 @@ def test_a_thousand_verdicts_are_the_same(name: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        ("gymnasium:Taxi-v4?observations=sentences", "no sentences for Taxi: expected one of CarOnLane, CartPole"),
+        ("gymnasium:Taxi-v4?problems=all", "expected problems to be observations or seeds, got 'all'"),
         ("gymnasium:Pendulum-v1", "its actions are Box: expected text or whole numbers"),
         ("gymnasium:NoSuchThing-v0", "NoSuchThing"),
         ("gymnasium:no_such_module:Thing-v0", "no module 'no_such_module'"),

@@ -10,7 +10,8 @@ A problem is the first observation of a seed: text, what the environment renders
 writes it; splits follow from its digest.
 
 Options: `low`, `high` and `admit_at` of the return as for `trl:`; `varies=true` where a seed does not decide the
-episode; `actions`, the maximum length of a plan; others are given to `gymnasium.make`.
+episode; `actions`, the maximum length of a plan; `observations=sentences` where `players` knows how; `problems=seeds`
+where episodes with the same first observation differ; others are given to `gymnasium.make`.
 
 Format: https://gymnasium.farama.org/api/env, 1.4.
 """
@@ -20,11 +21,15 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
+
+from attrs import evolve
 
 from gce.adapters.environments.episodes import (
     ONE_ACTION,
@@ -46,18 +51,27 @@ from gce.adapters.environments.foreign import (
     unreadable,
 )
 from gce.adapters.environments.places import place_of
+from gce.adapters.environments.players import SENTENCES, scripted_player
+from gce.adapters.environments.scorers import ScorerFailed
+from gce.domain.problems import Problem
 from gce.domain.tasks.extraction import extraction_of
 from gce.domain.tasks.task import Task
-from gce.errors import MissingExtra
+from gce.errors import BadInput, MissingExtra
 
 __all__ = ["audited", "load", "names", "open_task", "reproductions"]
 
-OWN = (*LIMITS, *REWARDS, "actions")
+OWN = (*LIMITS, *REWARDS, "actions", "observations", "problems")
+RANDOM, SCRIPTED = "random actions", "scripted player"
 PLAN = (
     "Actions are whole numbers from {} to {}. Give all actions of the episode, at most {}, in order and with spaces "
     "between them, between <answer> and </answer>. The episode has to end with them."
 )
 TURN = "Actions are whole numbers from {} to {}. Give one action in each turn, between <action> and </action>."
+CHOICES: Mapping[str, tuple[str, str]] = {
+    "observations": ("values", "sentences"),
+    "problems": ("observations", "seeds"),
+}
+"""Options with few values, the default first."""
 RETURNS: Mapping[str, tuple[float, float, int]] = {
     "Acrobot": (-500.0, 0.0, 500),
     "Blackjack": (-1.0, 1.0, 21),
@@ -70,7 +84,7 @@ RETURNS: Mapping[str, tuple[float, float, int]] = {
 """Least and highest return, and actions of an episode, of environments of Gymnasium by their names without version:
 https://gymnasium.farama.org/environments. Of the others, 0 to 1."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]+m(.*?)\x1b\[0m")
-_SECTION = re.compile(r"## (Action|Observation) Space\n(.*?)(?=\n## |\Z)", re.DOTALL)
+_SECTION = re.compile(r"## (Action|Observation) Space\n(.*?)(?=\n\s*## |\Z)", re.DOTALL)
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -83,17 +97,22 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     if find_spec("gymnasium") is None:
         raise MissingExtra("gymnasium", "gymnasium")
     options = given.options
+    for name, values in CHOICES.items():
+        if options.get(name, values[0]) not in values:
+            raise BadInput(f"{given.text}: expected {name} to be {' or '.join(values)}, got {options[name]!r:.40}")
     module, colon, _ = given.name.rpartition(":")
     files, path = place_of(module, given.text) if colon else ([], [])
     arguments = {
         "id": given.name,
         "actions": most_actions(given),
         "low": options.get("low", 0.0),
+        **{name: options.get(name, values[0]) for name, values in CHOICES.items()},
         "options": {name: value for name, value in options.items() if name not in OWN},
     }
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
-    plan = described(given, scorers)["plan"]
-    return episodes_task(
+    found = described(given, scorers)
+    plan = found["plan"]
+    task = episodes_task(
         given,
         scorers,
         "gymnasium",
@@ -106,6 +125,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         max_tokens=1024,
         unread=("prompt", "answer"),
     )
+    return with_players(task, scorers, found["players"])
 
 
 def audited(name: str) -> str:
@@ -158,21 +178,25 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     if not plan and not isinstance(space, gymnasium.spaces.Text):
         raise ValueError(f"its actions are {type(space).__name__}: expected text or whole numbers (Text, Discrete)")
     first, last = (int(space.start), int(space.start + space.n) - 1) if plan else (0, 0)
-    about = _about(environment) if plan else ""
+    bare = own.partition("-v")[0]
+    sentence = SENTENCES.get(bare) if arguments.get("observations") == "sentences" else None
+    if arguments.get("observations") == "sentences" and sentence is None:
+        raise ValueError(f"no sentences for {bare}: expected one of {', '.join(SENTENCES)}")
+    about = _about(environment, actions_only=sentence is not None) if plan else ""
+    scripted = scripted_player(bare, environment) if plan else None
+    by_seed = arguments.get("problems") == "seeds"
     asked = PLAN.format(first, last, arguments["actions"])
 
     def shown(observation: Any, reward: float | None = None) -> str:
+        if sentence is not None:
+            return observed(sentence(observation, environment), reward)
         return observed(_text(observation, environment.render() if renders else None), reward)
 
     def draw(_tier: str, seed: int) -> dict[str, Any]:
         observation, information = environment.reset(seed=seed)
         prompt = "\n\n".join(filter(None, [about, shown(observation), asked if plan else ""]))
-        found = {
-            "prompt": prompt,
-            "seed": seed,
-            "digest": text_digest(prompt),
-            "first": text_digest(f"{observation}\0"),
-        }
+        digest, first = text_digest(f"{seed}\0{prompt}" if by_seed else prompt), text_digest(f"{observation}\0")
+        found = {"prompt": prompt, "seed": seed, "digest": digest, "first": first}
         answer = information.get("answer")  # Not of the interface; exported tasks name it.
         return {**found, "answer": answer} if isinstance(answer, str) and answer else found
 
@@ -212,7 +236,39 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
             return unreadable(ONE_ACTION)
         return math.fsum(rewards) if ended else arguments["low"]
 
-    return {"describe": lambda: {"plan": plan}, "draw": draw, "play": play, "score": score}
+    def actions_by(player: str, row: Mapping[str, Any]) -> list[str]:
+        """The actions of a player in the episode of a row."""
+        drawn = random.Random(row["seed"])
+        choose = scripted if scripted and player == SCRIPTED else lambda _: drawn.randint(first, last)
+        observation, over, found = environment.reset(seed=row["seed"])[0], False, list[str]()
+        while not over and len(found) < arguments["actions"]:
+            action = int(choose(observation))
+            observation, _, terminated, truncated, _ = environment.step(action)
+            over = terminated or truncated
+            found.append(str(action))
+        return found
+
+    players = [RANDOM, *([SCRIPTED] if scripted else [])] if plan else []
+    functions: dict[str, Callable[..., Any]] = {"draw": draw, "play": play, "score": score, "actions_by": actions_by}
+    return {"describe": lambda: {"plan": plan, "players": players}, **functions}
+
+
+def with_players(task: Task, scorers: Any, players: Sequence[str]) -> Task:
+    """The task with plans of players that ask no model: random actions are prompt-blind, scripted ones a heuristic."""
+
+    def plan(player: str, problem: Problem, _rng: random.Random) -> str | None:
+        try:
+            return f"<answer>{' '.join(scorers.call('actions_by', player, problem.instance.row))}</answer>"
+        except ScorerFailed:
+            return None
+
+    blind, known = task.references.prompt_blind, {each: partial(plan, each) for each in players}
+    rule = {name: policy for name, policy in known.items() if name == SCRIPTED}
+    more = {name: policy for name, policy in known.items() if name == RANDOM}
+    references = evolve(
+        task.references, prompt_blind=lambda problems: {**blind(problems), **more}, heuristics=lambda _problems: rule
+    )
+    return evolve(task, references=references)
 
 
 def _playable() -> list[str]:
@@ -241,10 +297,13 @@ def _modes(spec: Any) -> list[str]:
     return list(getattr(creator, "metadata", {}).get("render_modes", []))
 
 
-def _about(environment: Any) -> str:
+def _about(environment: Any, *, actions_only: bool = False) -> str:
     """What the environment's documentation says of observations and actions."""
     found = inspect.getdoc(type(environment.unwrapped)) or ""
-    return "\n\n".join(f"{each[1]}s: {each[2].strip()}" for each in _SECTION.finditer(found))
+    kinds = ("Action",) if actions_only else ("Action", "Observation")
+    return "\n\n".join(
+        f"{each[1]}s: {inspect.cleandoc(each[2])}" for each in _SECTION.finditer(found) if each[1] in kinds
+    )
 
 
 def _text(observation: Any, rendered: Any) -> str:

