@@ -99,6 +99,18 @@ def test_without_a_compiler_the_cpu_is_slow_and_the_gpu_is_not() -> None:
     assert installation.examine_compiler("/usr/bin/g++", CPU).detail == "/usr/bin/g++"
 
 
+def test_torch_is_described_by_its_devices_and_how_processes_on_them_sum() -> None:
+    pytest.importorskip("torch")
+    from gce.adapters.models.backends.torch.device import TorchDevices, torch_devices
+
+    gpus = TorchDevices(("NVIDIA H100", "NVIDIA H100"), ("nccl",), bfloat16=True)
+    expected = "2 x NVIDIA H100; torch.distributed: nccl; bfloat16: in hardware"
+    assert installation.examine_torch(gpus) == Finding("torch", "ok", expected)
+    alone = TorchDevices(("CPU",), (), bfloat16=False)
+    assert installation.examine_torch(alone).detail == "1 x CPU; torch.distributed: none; bfloat16: emulated"
+    assert torch_devices().names
+
+
 def test_a_model_is_missing_until_every_file_is_there(tmp_path: Path) -> None:
     assert installation.examine_model(tmp_path / "absent").status == "missing"
     for name in ("config.json", "tokenizer.json"):

@@ -484,6 +484,7 @@ TIERS = SEED_COUNT = COMPARISONS = Count(1, 100)
 
 THREADS = Count(1, 1_024)
 REQUESTS = Count(1, 1_000)
+LEARNERS = Count(1, 64)
 """Under way at a time: each needs an open file, and a process usually gets 1,024 of them."""
 
 RATE = Count(1, 1_000_000_000)

@@ -54,6 +54,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     adapter: str
     sampler: str
     precision: Precision
+    load_in_4bit: bool
     device: str | None
     threads: int | None
     concurrency: int
@@ -74,6 +75,10 @@ class TrainKeywords(StoppingKeywords, total=False):
     updates: int
     reuse: float
     epochs: int | None
+    tokens_per_pass: int
+    gradient_checkpointing: bool
+    bf16: bool
+    learner_processes: int
     restart: bool
 
     rollouts: RolloutSettings | Mapping[str, Any]

@@ -20,6 +20,7 @@ from gce.app.options import (
     DECIMAL,
     DECIMAL_FROM_0,
     ITERATIONS,
+    LEARNERS,
     LEARNING_RATE,
     LENGTH_OF_RUN,
     MOST_ANSWERS,
@@ -143,6 +144,13 @@ class ModelSettings:
         flag="--precision",
         omit_default=True,
     )
+    load_in_4bit: bool = setting(
+        False,
+        SWITCH,
+        "quantize the base model's linears to 4 bits (NF4, QLoRA) with bitsandbytes; for hf: models",
+        flag="--load-in-4bit",
+        omit_default=True,
+    )
     device: str | None = setting(
         None, Choice(("cpu",)), "device of a local model: cpu forces the CPU (default: the backend's)", flag="--device"
     )
@@ -185,6 +193,38 @@ class OptimizerSettings:
         ITERATIONS,
         "passes over the whole replay buffer per iteration, instead of `updates` batches",
         unit="passes",
+    )
+    tokens_per_pass: int = setting(
+        512,
+        TOKENS,
+        "maximum tokens, with padding, of a forward and backward pass; a batch takes as many passes as it needs "
+        "(gradient accumulation)",
+        flag="--tokens-per-pass",
+        unit="tokens",
+        omit_default=True,
+    )
+    gradient_checkpointing: bool = setting(
+        False,
+        SWITCH,
+        "gradient checkpointing: compute activations again in the backward pass, which saves memory; for hf: models",
+        flag="--gradient-checkpointing",
+        omit_default=True,
+    )
+    bf16: bool = setting(
+        False,
+        SWITCH,
+        "bfloat16 autocast (mixed precision) in optimizer steps; adapter and optimizer stay float32; for hf: models",
+        flag="--bf16",
+        omit_default=True,
+    )
+    learner_processes: int = setting(
+        1,
+        LEARNERS,
+        "data-parallel processes of the learner (torch.distributed): one per GPU, or on a CPU with a share of the "
+        "threads; for hf: models",
+        flag="--learner-processes",
+        unit="processes",
+        omit_default=True,
     )
     restart: bool = setting(
         False,

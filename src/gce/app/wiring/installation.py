@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.resources
+import importlib.util
 import os
 import platform
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from attrs import field, frozen, validators
@@ -26,6 +28,9 @@ from gce.adapters.models.backends.mlx.device import Device
 from gce.adapters.system.process import usable_cores
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from gce.adapters.models.backends.torch.device import TorchDevices
 
 __all__ = [
     "CORE",
@@ -38,6 +43,7 @@ __all__ = [
     "examine_model",
     "examine_rate",
     "examine_sandboxes",
+    "examine_torch",
     "ready",
 ]
 
@@ -56,6 +62,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "gguf": ("gguf", "safetensors"),
     "llama-cpp": ("llama-cpp-python", "gguf"),
     "hf": ("torch", "transformers", "peft", "safetensors"),
+    "4bit": ("bitsandbytes",),
     "http": ("httpx2",),
     "report": ("matplotlib",),
     "web": ("starlette", "uvicorn", "jinja2", "python-multipart"),
@@ -123,6 +130,10 @@ def examine() -> list[Finding]:
         findings.append(examine_blas(report, device))
         findings.append(examine_rate(*_rates(product), device))
         findings.append(examine_compiler(shutil.which("g++"), device))
+    if importlib.util.find_spec("torch"):
+        from gce.adapters.models.backends.torch.device import torch_devices
+
+        findings.append(examine_torch(torch_devices()))
     findings.append(examine_model(Path(str(importlib.resources.files("gce"))) / "data" / "gce-tiny"))
     return findings
 
@@ -174,6 +185,15 @@ def examine_compiler(path: str | None, device: Device) -> Finding:
             "C++ compiler", "slow", "no g++: mlx runs without fused kernels", "install g++ (the package g++)"
         )
     return Finding("C++ compiler", "ok", path)
+
+
+def examine_torch(devices: TorchDevices) -> Finding:
+    """Check what a learner on torch (`hf:` models) can use."""
+    names = [f"{count} x {name}" for name, count in Counter(devices.names).items()]
+    summed = ", ".join(devices.distributed) or "none"
+    product = "in hardware" if devices.bfloat16 else "emulated"
+    detail = f"{', '.join(names)}; torch.distributed: {summed}; bfloat16: {product}"
+    return Finding("torch", "ok", detail)
 
 
 def examine_model(folder: Path) -> Finding:

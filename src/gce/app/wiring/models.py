@@ -24,7 +24,8 @@ from gce.adapters.models.human import HumanModel
 from gce.adapters.models.servers.providers import PROVIDERS, key_variables, provider_rows
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app.options import nearest
-from gce.app.settings.records import TrainSettings
+from gce.app.settings.records import TrainSettings, all_settings
+from gce.app.settings.values import flat_values
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
@@ -65,6 +66,12 @@ HF, LLAMA, SCRIPTED, HTTP = "hf:", "llama:", "scripted:", ("http://", "https://"
 HUMAN, COMMAND, BATCH = "human:", "command:", "batch:"
 PROVIDED = tuple(f"{name}:" for name in PROVIDERS)
 PREFIXES = (HF, LLAMA, SCRIPTED, HUMAN, COMMAND, BATCH, *HTTP, *PROVIDED)
+_ON_TORCH = (
+    "model.load_in_4bit",
+    "optimizer.gradient_checkpointing",
+    "optimizer.bf16",
+    "optimizer.learner_processes",
+)
 HUMAN_ANSWERS = "human-answers"
 """Directory that keeps what a person answered, by default."""
 
@@ -158,6 +165,7 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
     backend = backend_of(name)
     if not backend.lowers:
         check_precision(settings.model.precision, name)
+    _check_torch(settings, backend)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
         hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
         raise ModelError(
@@ -260,6 +268,15 @@ def check_precision(given: Precision, name: str) -> None:
         raise SettingError("model.precision", FLOAT32, given, message)
 
 
+def _check_torch(settings: TrainSettings, backend: Backend) -> None:
+    """SettingError if a setting that is for models on torch alone is given for another."""
+    values, known = flat_values(settings), all_settings()
+    for setting in _ON_TORCH:
+        if backend.load is not _load_torch and backend.load is not _make and values[setting] != known[setting].default:
+            message = f"model {settings.model.name} takes no {{{setting}}}: it is for {HF}NAME"
+            raise SettingError(setting, str(known[setting].default), values[setting], message)
+
+
 def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
     """A model that asks a function; see `FunctionModel`."""
     return FunctionModel(function, getattr(function, "__qualname__", type(function).__qualname__))
@@ -335,7 +352,15 @@ def _load_torch(name: str, wanted: Wanted) -> Model:
     directory = model_directory(name)
     from gce.adapters.models.backends.torch.model import load_torch_model
 
-    return load_torch_model(directory, **_local(wanted.settings))
+    given = wanted.settings
+    return load_torch_model(
+        directory,
+        **_local(given),
+        load_in_4bit=given.model.load_in_4bit,
+        bf16=given.optimizer.bf16,
+        gradient_checkpointing=given.optimizer.gradient_checkpointing,
+        processes=given.optimizer.learner_processes,
+    )
 
 
 def _load_llama(name: str, wanted: Wanted) -> Model:
@@ -358,6 +383,7 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
             learning_rate=settings.optimizer.learning_rate,
             weight_decay=settings.optimizer.weight_decay,
             max_gradient_norm=settings.optimizer.max_gradient_norm,
+            tokens_per_pass=settings.optimizer.tokens_per_pass,
         ),
         "seed": settings.seed,
         "threads": settings.model.threads,

@@ -91,12 +91,30 @@ class Adapter:
         """Return the adapter's matrices by full path, (outputs, inputs) as in torch."""
         return {f"{path}.{side}": self._side(path, side) for path in self.modules for side in ("lora_a", "lora_b")}
 
-    def step(self, *, rate: float) -> float:
-        """Take one optimizer step on the accumulated gradients, at `rate` times the learning rate.
+    def flat(self) -> Tensor:
+        """Return a copy of all matrices as one array."""
+        return torch.cat([parameter.detach().ravel() for parameter in self.parameters().values()])
+
+    def place(self, flat: Tensor) -> None:
+        """Take the matrices from such an array."""
+        for parameter, part in self._parts(flat):
+            parameter.data.copy_(part)
+
+    def take_gradients(self) -> Tensor:
+        """Return the gradients as one array, and set them to zero."""
+        found = torch.cat([cast(Tensor, parameter.grad).ravel() for parameter in self.parameters().values()])
+        for parameter in self.parameters().values():
+            parameter.grad = None
+        return found
+
+    def step(self, gradients: Tensor, *, rate: float) -> float:
+        """Take one optimizer step on gradients as one array, at `rate` times the learning rate.
 
         Returns their global norm before clipping.
         """
         assert self._optimizer is not None
+        for parameter, part in self._parts(gradients):
+            parameter.grad = part.float()
         parameters = list(self.parameters().values())
         norms = torch.stack([torch.linalg.vector_norm(p.grad) for p in parameters])
         norm: float = torch.linalg.vector_norm(norms).item()
@@ -107,6 +125,7 @@ class Adapter:
         for group in self._optimizer.param_groups:
             group["lr"] = rate * self.settings.learning_rate
         self._optimizer.step()
+        self._optimizer.zero_grad()
         return norm
 
     def digest(self, base: str) -> str:
@@ -180,16 +199,15 @@ class Adapter:
                 layer.base_layer.requires_grad_(False)
 
     @contextlib.contextmanager
-    def training(self) -> Iterator[None]:
-        """Accumulate gradients from zero within the context, with dropout seeded by the seed and the step."""
-        assert self._optimizer is not None
-        self._optimizer.zero_grad()
+    def training(self, steps: int, number: int) -> Iterator[None]:
+        """Train within the context, with dropout seeded by the steps so far and the number of the pass."""
         if not self._lora.dropout:
             yield
             return
         layers: list[Any] = [self._model.get_submodule(path) for path in self.modules]
-        with torch.random.fork_rng():
-            torch.manual_seed(self._seed + (self._steps() << 32))
+        device = self._model.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(np.random.SeedSequence([self._seed, steps, number]).generate_state(1, np.uint64).item())
             for layer in layers:
                 layer.train()
             try:
@@ -222,7 +240,14 @@ class Adapter:
         found: nn.Parameter = (layer.lora_A if side == "lora_a" else layer.lora_B)[_ADAPTER].weight
         return found
 
-    def _steps(self) -> int:
+    def _parts(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Yield each matrix with its part of an array of all of them."""
+        parameters = list(self.parameters().values())
+        parts = flat.split([parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
+            yield parameter, part.view_as(parameter)
+
+    def steps(self) -> int:
         """Return the number of optimizer steps so far."""
         states = {} if self._optimizer is None else self._optimizer.state
         return max((int(found["step"]) for found in states.values()), default=0)
@@ -230,7 +255,7 @@ class Adapter:
     def _arrays(self) -> dict[str, Array]:
         parameters = self.parameters()
         states = {} if self._optimizer is None else self._optimizer.state
-        arrays: dict[str, Array] = {"optimizer.step": np.array(self._steps(), np.uint64)}
+        arrays: dict[str, Array] = {"optimizer.step": np.array(self.steps(), np.uint64)}
         for name, parameter in parameters.items():
             arrays[f"adapter.{name}"] = _turned(parameter)
             for ours, theirs in _ADAM.items():

@@ -7,6 +7,7 @@ layout, so a checkpoint can be continued with either backend. Works on tokens, n
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,15 +25,17 @@ from gce.errors import MissingExtra, ModelError, one_line
 try:
     import torch
     from torch import Tensor
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+    from transformers.modeling_layers import GradientCheckpointingLayer
     from transformers.utils import logging
 
+    from gce.adapters.models.backends.torch.data_parallel import Passes, PassResult, Processes, Step, check_processes
     from gce.adapters.models.backends.torch.decoder import decoder_maker
     from gce.adapters.models.backends.torch.lora import Adapter
 except ImportError as error:
     raise MissingExtra((error.name or "torch").split(".")[0], "hf") from error
 
-__all__ = ["TorchEngine", "load_torch_model"]
+__all__ = ["TorchEngine", "load_engine", "load_torch_model"]
 
 
 def load_torch_model(
@@ -44,6 +47,10 @@ def load_torch_model(
     seed: int = 0,
     max_batch: int = 128,
     threads: int | None = None,
+    load_in_4bit: bool = False,
+    bf16: bool = False,
+    gradient_checkpointing: bool = False,
+    processes: int = 1,
 ) -> LocalModel:
     """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
@@ -55,36 +62,101 @@ def load_torch_model(
         seed: seed of the adapter's initial values and of dropout.
         max_batch: maximum sequences per sampling batch.
         threads: CPU threads; None leaves the choice to torch. The number may change the last bits of results.
+        load_in_4bit: quantize the base's linears to 4 bits (NF4) with bitsandbytes, as in QLoRA.
+        bf16: run forward and backward passes of optimizer steps in bfloat16 autocast.
+        gradient_checkpointing: compute a block's activations again in the backward pass instead of storing them.
+        processes: data-parallel processes of the learner, one per GPU, or on the CPU with a share of the threads.
 
     Weights are float32 on a CPU, and elsewhere as stored; the adapter is always float32.
 
     Raises:
         ModelError: the model does not exist or cannot be used.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
     name, directory = str(path_or_repo), find_directory(path_or_repo)
-    place = torch.device("cpu" if device == "cpu" else _accelerator())
+    load = {
+        "name": name,
+        "directory": directory,
+        "device": device,
+        "lora": lora or LoraSettings(),
+        "optimizer": optimizer or OptimizerSettings(),
+        "seed": seed,
+        "max_batch": max_batch,
+        "threads": threads,
+        "load_in_4bit": load_in_4bit,
+        "bf16": bf16,
+        "gradient_checkpointing": gradient_checkpointing,
+    }
+    check_processes(processes, _place(device))
     try:
         tokenizer = AutoTokenizer.from_pretrained(directory)
-        kind = torch.float32 if place.type == "cpu" else "auto"
-        with _no_bars():
-            model = AutoModelForCausalLM.from_pretrained(directory, dtype=kind, use_safetensors=True).to(place)
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
-    engine = TorchEngine(
+    engine = load_engine(**load)
+    if processes > 1:
+        engine.processes = Processes(processes, _place(device), load, threads=threads)
+    stop = engine.model.generation_config.eos_token_id
+    stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [] if stop is None else [stop])}
+    context = getattr(engine.model.config, "max_position_embeddings", None) or None
+    return LocalModel(engine, tokenizer, end=tokenizer.eos_token_id, stop=stops, context=context)
+
+
+def load_engine(
+    *,
+    name: str,
+    directory: Path,
+    device: Literal["cpu"] | None,
+    lora: LoraSettings,
+    optimizer: OptimizerSettings,
+    seed: int,
+    max_batch: int,
+    threads: int | None,
+    load_in_4bit: bool,
+    bf16: bool,
+    gradient_checkpointing: bool,
+    rank: int = 0,
+) -> TorchEngine:
+    """Load the model without its tokenizer, for the learner process `rank`. See `load_torch_model`."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    place = _place(device, rank)
+    if place.type == "cuda":
+        torch.cuda.set_device(place)
+    given: dict[str, Any] = {"dtype": torch.float32 if place.type == "cpu" else "auto", "use_safetensors": True}
+    if load_in_4bit:
+        given |= {"quantization_config": _four_bits(place), "device_map": {"": place}}
+    try:
+        with _no_bars():
+            model = AutoModelForCausalLM.from_pretrained(directory, **given)
+            model = model if load_in_4bit else model.to(place)
+            if gradient_checkpointing:
+                model.gradient_checkpointing_enable({"use_reentrant": False})
+    except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
+        raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
+    digest = directory_digest(directory) + (" in 4 bits" if load_in_4bit else "")
+    return TorchEngine(
         model,
-        lora or LoraSettings(),
-        optimizer or OptimizerSettings(),
-        digest=directory_digest(directory),
+        lora,
+        optimizer,
+        digest=digest,
         seed=seed,
         max_batch=max_batch,
+        bf16=bf16,
+        gradient_checkpointing=gradient_checkpointing,
     )
-    stop = model.generation_config.eos_token_id
-    stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [] if stop is None else [stop])}
-    context = getattr(model.config, "max_position_embeddings", None) or None
-    return LocalModel(engine, tokenizer, end=tokenizer.eos_token_id, stop=stops, context=context)
+
+
+def _four_bits(place: torch.device) -> BitsAndBytesConfig:
+    """Return the settings of QLoRA.
+
+    Source: Dettmers et al. (2023), QLoRA: Efficient Finetuning of Quantized LLMs.
+    """
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise MissingExtra("bitsandbytes", "4bit")
+    kind = torch.float32 if place.type == "cpu" else torch.bfloat16
+    return BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=kind
+    )
 
 
 @contextlib.contextmanager
@@ -99,10 +171,11 @@ def _no_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _accelerator() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+def _place(device: Literal["cpu"] | None, rank: int = 0) -> torch.device:
+    """Return the device of a learner process."""
+    if device is None and torch.cuda.is_available():
+        return torch.device("cuda", rank)
+    return torch.device("mps" if device is None and torch.backends.mps.is_available() else "cpu")
 
 
 class TorchEngine:
@@ -117,11 +190,21 @@ class TorchEngine:
         digest: str,
         seed: int,
         max_batch: int,
+        bf16: bool = False,
+        gradient_checkpointing: bool = False,
     ) -> None:
+        self.processes: Processes | None = None
+        """The other processes that share the optimizer steps; None for none."""
         self.model = model.eval().requires_grad_(False)
         self._digest = digest
         self._max_batch = max_batch
         self._base_size = sum(parameter.numel() for parameter in model.parameters())
+        self._bf16 = bf16
+        self._checkpointed = [each for each in model.modules() if isinstance(each, GradientCheckpointingLayer)]
+        if not gradient_checkpointing:
+            self._checkpointed = []
+        elif not self._checkpointed:
+            raise ModelError(f"{type(model).__name__} takes no gradient checkpointing")
         self._adapter = Adapter(self.model, lora, optimizer, seed=seed)
         self._to_hidden, self._to_logits = _split_head(model)
         if lora.layers:
@@ -175,16 +258,42 @@ class TorchEngine:
 
     def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """See `gce.adapters.models.local.model.Engine`."""
-        trained = sum(example.trained for example in examples)
-        total, scores = 0.0, Scored()
-        with self._adapter.training():
-            for chunk in passes(examples, self._adapter.settings.tokens_per_pass):
-                losses, found = self._loss(chunk, objective)
-                loss = losses / trained
+        step = Step(self.layers, self._adapter.steps(), objective, sum(example.trained for example in examples))
+        numbered = list(enumerate(passes(examples, self._adapter.settings.tokens_per_pass)))
+        if self.processes is None:
+            total, results = self.gradients(numbered, step)
+        else:
+            total, results = self.processes.gradients(self, numbered, step)
+        scores = [
+            pair for (_, chunk), (_, _, found) in zip(numbered, results, strict=True) for pair in scored(chunk, found)
+        ]
+        return sum(loss for _, loss, _ in results), self._adapter.step(total, rate=rate), scores
+
+    def gradients(self, numbered: Passes, step: Step) -> tuple[Tensor, list[PassResult]]:
+        """Return the sum of the passes' gradients, and the result of each pass.
+
+        The sum is in double precision where the device has it, so that neither the order of the passes nor the number
+        of processes shows after rounding to single precision.
+        """
+        kind = torch.float32 if self.model.device.type == "mps" else torch.float64
+        total = torch.zeros(self.trainable_parameters, dtype=kind, device=self.model.device)
+        results = []
+        for number, chunk in numbered:
+            with self._adapter.training(step.steps, number), self._recomputing():
+                losses, found = self._loss(chunk, step.objective)
+                loss = losses / step.trained
                 loss.backward()
-                total += loss.item()
-                scores += scored(chunk, found.detach().cpu().numpy())
-        return total, self._adapter.step(rate=rate), scores
+            total += self._adapter.take_gradients()
+            results.append((number, loss.item(), found.detach().cpu().numpy()))
+        return total, results
+
+    def parameters(self) -> Tensor:
+        """Return the adapter's numbers as one array."""
+        return self._adapter.flat()
+
+    def place(self, parameters: Tensor) -> None:
+        """Take the adapter's numbers from such an array."""
+        self._adapter.place(parameters)
 
     def state(self) -> ModelState:
         """Return a copy of adapter and optimizer, in mlx-lm's layout."""
@@ -229,13 +338,26 @@ class TorchEngine:
     def clear_caches(self) -> None:
         """Nothing to do: nothing is kept between calls."""
 
+    @contextlib.contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        """Let the checkpointed blocks recompute their activations; only they are in training mode."""
+        for block in self._checkpointed:
+            block.training = True
+        try:
+            yield
+        finally:
+            for block in self._checkpointed:
+                block.training = False
+
     def _loss(self, chunk: Sequence[Example], objective: Objective) -> tuple[Tensor, Tensor]:
         """Return the sum of the losses of all trained tokens of a chunk, and their log-probabilities."""
         inputs, places, targets, *of_tokens = (
             torch.from_numpy(array).to(self.model.device) for array in batch_arrays(chunk)
         )
         # Padding is on the right, so a causal model never attends to it.
-        logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places]).float()
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._bf16):
+            logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places])
+        logits = logits.float()
         found = logits.log_softmax(dim=-1).gather(1, targets.long()[:, None])[:, 0]
         return _token_losses(objective, found, *of_tokens).sum(), found
 
