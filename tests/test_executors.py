@@ -136,7 +136,7 @@ def test_executors_have_names_or_are_brought_along() -> None:
     assert isinstance(find_executor(), InProcess)
     assert isinstance(find_executor(2), ProcessPool)
     assert isinstance(find_executor(3, "test_executors:Backwards"), Backwards)
-    with pytest.raises(BadInput, match="no executor 'cloud': choose one of local"):
+    with pytest.raises(BadInput, match="no executor 'cloud': choose one of local, ray"):
         find_executor(1, "cloud")
     with pytest.raises(BadInput, match="expected an executor"):
         find_executor(1, "test_executors:process_number")

@@ -25,7 +25,7 @@ from gce.adapters.models.backends.numpy.decoder import NumpyDecoder
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local import threads as sampler_threads
 from gce.adapters.models.local.continuous_batching import Job, Rollout, roll_out
-from gce.adapters.models.local.threads import _deal, roll_out_in_threads
+from gce.adapters.models.local.threads import deal, roll_out_in_threads
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_the_number_of_threads_changes_no_bit(make: Any, monkeypatch: pytest.Mon
     """Eight shares of ten jobs."""
     monkeypatch.setattr(sampler_threads, "_JOBS", 10)
     jobs = jobs_of(prompts=20, each=4)
-    assert len(_deal(jobs)) == 8
+    assert len(deal(jobs)) == 8
     one, two, five = (rolled(jobs, make, threads=threads) for threads in (1, 2, 5))
     assert [rollout.job for rollout in one] == list(range(80))
     assert one == two == five
@@ -98,7 +98,7 @@ def test_every_job_is_dealt_once(shapes: list[Any]) -> None:
         for number, (length, samples) in enumerate(shapes)
         for sample in range(samples)
     ]
-    shares = _deal(jobs)
+    shares = deal(jobs)
     assert sorted(place for share in shares for place in share) == list(range(len(jobs)))
     assert all(shares)
 
@@ -107,12 +107,12 @@ def test_every_job_is_dealt_once(shapes: list[Any]) -> None:
     ("jobs", "shares"), [(1, 1), (15, 1), (16, 2), (240, 2), (399, 2), (400, 4), (512, 4), (1200, 8)]
 )
 def test_shares_grow_with_the_jobs_in_powers_of_two(jobs: int, shares: int) -> None:
-    dealt = _deal([Job((i, 3, 4), i, 0.8, 5) for i in range(jobs)])
+    dealt = deal([Job((i, 3, 4), i, 0.8, 5) for i in range(jobs)])
     assert len(dealt) == shares
     assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
 
 def test_samples_of_a_prompt_stay_together_unless_they_are_most() -> None:
-    together = _deal([Job((prompt, 1, 2), sample, 0.8, 5) for prompt in range(8) for sample in range(8)])
+    together = deal([Job((prompt, 1, 2), sample, 0.8, 5) for prompt in range(8) for sample in range(8)])
     assert [len({place // 8 for place in share}) for share in together] == [4, 4]
-    assert [len(share) for share in _deal([Job((1, 2), sample, 0.8, 5) for sample in range(50)])] == [25, 25]
+    assert [len(share) for share in deal([Job((1, 2), sample, 0.8, 5) for sample in range(50)])] == [25, 25]

@@ -116,6 +116,7 @@ def test_a_body_of_another_type_is_refused(client: Client) -> None:
         ({"model": {"adapter": "/etc"}}, "model.adapter"),
         ({"executor": {"runner": "unsafe-local"}}, "executor.runner"),
         ({"executor": {"kind": "os:system"}}, "executor.kind"),
+        ({"executor": {"kind": "ray"}}, "executor.kind"),
         ({"objective": {"algorithm": "os:path"}}, "objective.algorithm"),
         ({"rollouts": {"strategy": "os:path"}}, "rollouts.strategy"),
         ({"evaluators": {"teach": {"verifier": 1.0, "os:path": 1.0}}}, "evaluators.teach"),
@@ -234,7 +235,8 @@ def test_the_default_settings_are_offered() -> None:
 
 def test_the_form_of_a_new_run_has_every_setting_and_reads_what_it_writes(client: Client) -> None:
     page = client.get("/new").text
-    hidden = {"model.adapter", "model.sampler", "executor.kind"}
+    elsewhere = {"executor.kind", "executor.workers", "executor.address", "executor.gpus_per_worker"}
+    hidden = {"model.adapter", "model.sampler", *elsewhere}
     assert {name for name in all_settings() if f'name="{name}"' in page} == set(all_settings()) - hidden
     form = {**form_of(client, "/new"), "lora.rank": "3", "stopping.until": "0.9", "curriculum.ladder": "true"}
     toml = client.post("/new", data={**form, "do": "toml"}).text

@@ -14,7 +14,18 @@ from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, Upda
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
 
-__all__ = ["Adaptable", "Caching", "Continuing", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
+__all__ = [
+    "Adaptable",
+    "Caching",
+    "Continuing",
+    "Dealing",
+    "Learner",
+    "LearningModel",
+    "Model",
+    "Probe",
+    "Sampler",
+    "Scorer",
+]
 
 
 @runtime_checkable
@@ -118,6 +129,26 @@ class Probe(Model, Protocol):
         Raises:
             ModelError: a block that does not exist, or a duplicate block; nothing changes.
         """
+        ...
+
+
+@runtime_checkable
+class Dealing(Sampler, Protocol):
+    """A sampler that computes the requests of a call in shares, so that others can compute some. It is no capability.
+
+    The completions of `sample` are those of `sample_share` for each share of `deal`, to the last bit.
+    """
+
+    def deal(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
+        """Return the shares: each request once, and the same shares for the same requests, wherever they are dealt.
+
+        Raises:
+            ValueError: two requests with the same key.
+        """
+        ...
+
+    def sample_share(self, share: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """Yield exactly one completion for each request of a share that `deal` returned, in any order."""
         ...
 
 

@@ -40,6 +40,8 @@ _END = 0x110000
 _COUNTS = 257
 MOST_BYTES = 256 * 2**20
 """Maximum size of a file of answers."""
+_SHARE = 8
+"""Requests in a share."""
 
 
 def scripted_by_file(path: Path) -> ScriptedModel:
@@ -82,7 +84,7 @@ def _script_line(path: Path, number: int, line: str) -> tuple[str, list[str]]:
 
 
 class ScriptedModel:
-    """Answers each request with `answer(request)`. Has `Sampler`, `Scorer`, `Learner` and `Probe`."""
+    """Answers each request with `answer(request)`. Has `Sampler`, `Scorer`, `Learner`, `Probe` and `Dealing`."""
 
     def __init__(
         self, answer: Callable[[SampleRequest], str], *, context: int = 1 << 20, blocks: int = 4, name: str = "scripted"
@@ -124,6 +126,15 @@ class ScriptedModel:
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Completions come in the order of the requests."""
         return self._completions(all_different(requests), self._log_shares(), self.info().identity)
+
+    def deal(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
+        """See `gce.ports.model.Dealing`."""
+        asked = list(all_different(requests))
+        return [asked[first : first + _SHARE] for first in range(0, len(asked), _SHARE)]
+
+    def sample_share(self, share: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Dealing`."""
+        return self.sample(share)
 
     def continued(
         self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]

@@ -9,6 +9,7 @@ from typing import Any
 from gce.app.options import NAMES, RUN, SEEDS, THREADS, Choice
 from gce.app.parser import Parser
 from gce.app.settings.command_line import add_settings, given_settings
+from gce.app.settings.records import ExecutorSettings
 from gce.app.studies.conditions import STUDIES, Condition
 from gce.app.studies.running import plan_runs, run_all
 from gce.app.studies.study import (
@@ -23,8 +24,8 @@ from gce.app.studies.study import (
     unclear,
 )
 from gce.app.tables.layout import table
-from gce.app.terminal import put, put_json
-from gce.app.wiring.executors import find_executor
+from gce.app.terminal import note, put, put_json
+from gce.app.wiring.executors import RAY, executor_of, find_executor
 from gce.app.wiring.runs import runs_of
 from gce.domain.serialization import to_plain
 
@@ -35,6 +36,7 @@ Run an ablation study: train each condition with every seed, and compare test ac
 condition, paired by seed and problem. Each condition differs from its reference in one setting. Finished runs are kept
 in DIR/CONDITION/seed-K and never repeated, so the same command continues an interrupted study; several processes may
 work on one study at once. Settings of gce train apply to all runs; the defaults here are --test 100 and --dev 0.
+With --executor ray, each worker of a cluster trains one run at a time, in a directory that all machines share.
 """
 EXAMPLES = """\
 examples:
@@ -80,11 +82,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 when all conditions have all seeds, 1 where some are left."""
     study = STUDIES[arguments.study]
     name = arguments.dir or f"studies/{arguments.study}"
-    wanted = plan_runs(
-        arguments.study, name, arguments.seeds, arguments.conditions, {**DEFAULTS, **given_settings(arguments)}
-    )
+    common = {**DEFAULTS, **given_settings(arguments)}
+    where = _taken(common) if common.get("executor.kind") == RAY else None
+    wanted = plan_runs(arguments.study, name, arguments.seeds, arguments.conditions, common)
     if not arguments.table:
-        run_all(wanted, find_executor(arguments.processes))
+        executor = executor_of(where, say=note, show_output=True) if where else find_executor(arguments.processes)
+        assert executor is not None
+        run_all(wanted, executor)
+        if where:  # A run may have been skipped because its dying worker still held it.
+            run_all(wanted, executor)
     runs = finished(runs_of(name), name, study)
     found, rewarded = effects(runs, study), effects(graded(runs), study)
     missing = [(run.condition, run.seed) for run in wanted if not run.done]
@@ -99,6 +105,12 @@ def run(arguments: argparse.Namespace) -> int:
         if missing:
             put(f"not finished: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
     return 1 if missing else 0
+
+
+def _taken(common: dict[str, Any]) -> ExecutorSettings:
+    """Take where the runs are trained out of the settings of the runs."""
+    names = [name for name in common if name.startswith("executor.") and name != "executor.runner"]
+    return ExecutorSettings(**{name.partition(".")[2]: common.pop(name) for name in names})
 
 
 def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mapping[str, Condition]) -> str:

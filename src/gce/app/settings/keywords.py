@@ -141,3 +141,6 @@ class TrainKeywords(StoppingKeywords, total=False):
     runner: str
     judges: int
     kind: str
+    workers: int
+    address: str
+    gpus_per_worker: float

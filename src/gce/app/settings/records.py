@@ -555,7 +555,7 @@ class StoppingSettings:
 
 @frozen(kw_only=True)
 class ExecutorSettings:
-    """Where answers are judged."""
+    """Where rollouts are sampled and answers are judged."""
 
     section: ClassVar = "executor"
     runner: str = setting(AUTO, Choice(RUNNERS), RUNNER_HELP, flag="--runner")
@@ -570,9 +570,34 @@ class ExecutorSettings:
     kind: str = setting(
         LOCAL,
         ChoiceOrOwn(tuple(EXECUTORS)),
-        "executor that judges answers: local, or your own as module:ATTR, called with the number of judges",
+        "where the work is done: local; ray, whose workers sample rollouts and judge answers (extra ray); or your own "
+        "as module:ATTR, called with the number of judges, which judges answers",
         flag="--executor",
         metavar="NAME",
+        omit_default=True,
+    )
+    workers: int = setting(
+        1,
+        THREADS,
+        "workers of Ray, each one process with the model; --threads are those of each worker (default there 1)",
+        flag="--workers",
+        unit="processes",
+        omit_default=True,
+    )
+    address: str = setting(
+        "",
+        NAME,
+        "address of a running Ray cluster, as HOST:6379 or auto (default: one on this machine, as long as the run)",
+        flag="--address",
+        metavar="HOST:PORT",
+        omit_default=True,
+    )
+    gpus_per_worker: float = setting(
+        0.0,
+        DECIMAL_FROM_0,
+        "GPUs of a worker of Ray; below 1, several workers share one",
+        flag="--gpus-per-worker",
+        unit="GPUs",
         omit_default=True,
     )
 

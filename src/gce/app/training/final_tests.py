@@ -25,6 +25,7 @@ from gce.app.evaluation.shifts import (
 from gce.app.settings.records import TrainSettings
 from gce.app.training.state import Run
 from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.executors import executor_of
 from gce.app.wiring.tasks import find_preset
 from gce.domain.problems import Problem
 from gce.domain.tasks import Task, draw_problems
@@ -74,7 +75,7 @@ def planned_shifts(settings: TrainSettings, task: Task, evaluator: str | Evaluat
     found = {}
     for what, (shifted, preset) in shifts_to_measure(settings, task).items():
         named, _ = task.audit.shifts[what]
-        judges = find_evaluator(shifted, where.runner, evaluator, named=named, judges=where.judges, executor=where.kind)
+        judges = find_evaluator(shifted, where.runner, evaluator, named=named, executor=executor_of(where))
         found[what] = Shift(shifted, preset, judges, n)
     return found
 

@@ -11,6 +11,7 @@ from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.values import changed
 from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.executors import executor_of
 from gce.app.wiring.names import entry, name_of
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.tasks import Task
@@ -68,4 +69,4 @@ def evaluator_of(settings: TrainSettings, task: Task, given: Given) -> Evaluator
     """The evaluator likewise, of this task."""
     where, named = settings.executor, None if given.task else settings.task
     chosen = given.evaluator or settings.evaluator
-    return find_evaluator(task, where.runner, chosen, named=named, judges=where.judges, executor=where.kind)
+    return find_evaluator(task, where.runner, chosen, named=named, executor=executor_of(where))

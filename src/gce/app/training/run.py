@@ -332,7 +332,7 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
     with saying_if_slow(watcher.say, f"loading {_called(settings)}"):
-        return find_learning_model(settings, task, given)
+        return find_learning_model(settings, task, given, say=watcher.say)
 
 
 def _learned(settings: TrainSettings) -> ModelState | None:

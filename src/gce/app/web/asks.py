@@ -26,6 +26,7 @@ from gce.app.options import (
 from gce.app.settings.fields import setting
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import flat_values
+from gce.app.wiring.executors import LOCAL
 from gce.app.wiring.names import LISTED_BY
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.domain.strategies import STRATEGIES
@@ -191,6 +192,8 @@ class Offered:
                 raise _not_offered(name, model, self.models)
         if settings.executor.runner == UNSAFE:
             raise _not_offered("executor.runner", UNSAFE, ("a sandbox",))
+        if settings.executor.kind != LOCAL:
+            raise _not_offered("executor.kind", settings.executor.kind, (LOCAL,))
         for other in settings.evaluation.also_measure:
             name, _, preset = other.partition("@")
             if other not in self.tasks and not (name in TASKS and preset in TASKS[name].presets):

@@ -9,7 +9,6 @@ from typing import Any
 from gce.adapters.evaluators.parallel import Asked, Found, Spread
 from gce.adapters.evaluators.several import Several
 from gce.adapters.evaluators.verifier import TaskVerifier
-from gce.app.wiring.executors import LOCAL, find_executor
 from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
@@ -19,6 +18,7 @@ from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, GceError, SettingError, one_line
 from gce.ports.evaluator import Evaluator
+from gce.ports.executor import Executor
 from gce.ports.runner import Runner
 
 __all__ = ["EVALUATORS", "VERIFIER", "find_evaluator", "with_scores"]
@@ -35,13 +35,12 @@ def find_evaluator(
     evaluator: str | Evaluator = VERIFIER,
     *,
     named: str | None = None,
-    judges: int = 1,
-    executor: str = LOCAL,
+    executor: Executor | None = None,
 ) -> Evaluator:
     """An evaluator of the task by its name, or by module:ATTR of its builder; one that is given itself is taken.
 
-    `runner` says how programs are run that answers consist of. `judges`, or an executor of one's own, have the work
-    done in processes that find the task as `named`, and the evaluator, by name; what raises there has failed.
+    `runner` says how programs are run that answers consist of. An `executor` has the work done in processes that find
+    the task as `named`, and the evaluator, by name; what raises there has failed.
 
     Raises:
         BadInput: nothing of that name, or it is no evaluator; or other processes could not find it.
@@ -52,12 +51,15 @@ def find_evaluator(
         found = called(name, build, task=task, runner=None if task.request is nothing_to_run else LazyRunner(runner))
     if not isinstance(found, Evaluator):
         raise BadInput(f"{name} is {type(found).__name__}, expected an evaluator (see gce.ports.evaluator)")
-    if (judges, executor) == (1, LOCAL):
+    if executor is None:
         return found
     if named is None or not isinstance(evaluator, str):
-        message = "other processes find task and evaluator by name: give module:ATTR, or leave out {executor.judges}"
-        raise SettingError("executor.judges", "1", judges, message)
-    return Spread(found, find_executor(judges, executor), partial(_judge_one, named, runner, evaluator))
+        message = (
+            "other processes find task and evaluator by name: give module:ATTR, or leave out {executor.judges} and "
+            "{executor.kind}"
+        )
+        raise SettingError("executor.judges", "names of task and evaluator", name, message)
+    return Spread(found, executor, partial(_judge_one, named, runner, evaluator))
 
 
 def with_scores(evaluator: Evaluator, task: Task, names: Sequence[str]) -> Evaluator:

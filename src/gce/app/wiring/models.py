@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from importlib import resources
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gce.adapters.models.batches import FORM as BATCH_FORM
 from gce.adapters.models.batches import BatchModel
@@ -28,12 +30,17 @@ from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import flat_values
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
+from gce.app.wiring.executors import LOCAL, RAY, executor_of
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
-from gce.domain.models import CAPABILITIES, FLOAT32, Capability, Precision
+from gce.app.wiring.tasks import find_task
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.learning import ModelState
+from gce.domain.models import AUTO_PRECISION, CAPABILITIES, FLOAT32, Capability, Precision
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.spending import Price, find_price
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
-from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
+from gce.ports.model import Adaptable, Dealing, Learner, LearningModel, Model, Probe, Sampler, Scorer
 
 __all__ = [
     "BACKENDS",
@@ -227,13 +234,15 @@ def is_at_hand(name: str) -> str:
     return "" if path.is_dir() else "the model has to be downloaded first"
 
 
-def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) -> LearningModel:
-    """`model`, by default the one that `settings` name, for training.
+def find_learning_model(
+    settings: TrainSettings, task: Task, model: Any = None, *, say: Callable[[str], None] | None = None
+) -> LearningModel:
+    """`model`, by default the one that `settings` name, for training; with Ray, its workers sample, and tell `say`.
 
     Raises:
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
-    name = plain_name(settings.model.name)
+    name, given = plain_name(settings.model.name), model is not None
     if model is None:
         # Beside a sampler the model itself only learns.
         precision = FLOAT32 if settings.model.sampler else settings.model.precision
@@ -244,20 +253,87 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
         raise BadInput(f"model {name} cannot be trained, only evaluated: it does not learn (see gce models)")
-    return _with_sampler(model, settings, task) if settings.model.sampler else model
+    on_ray = settings.executor.kind == RAY
+    if on_ray and (given or is_given(settings.task)):
+        message = "workers find the model and the task by name: give names, or leave out {executor.kind}"
+        raise SettingError("executor.kind", LOCAL, RAY, message)
+    if settings.model.sampler:
+        return _with_sampler(model, settings, task, say)
+    return _on_workers(model, settings, say) if on_ray else model
 
 
-def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> LearningModel:
+def _with_sampler(
+    model: LearningModel, settings: TrainSettings, task: Task, say: Callable[[str], None] | None
+) -> LearningModel:
     """`model` with the sampler that `settings` name."""
     from gce.adapters.models.wrappers.other_sampler import WithSampler
 
     name = settings.model.sampler
-    sampler = find_model(evolve(settings, model=evolve(settings.model, name=name)), task)
+    settings = evolve(settings, model=evolve(settings.model, name=name))
+    sampler = find_model(settings, task)
     if not isinstance(sampler, Sampler) or not isinstance(sampler, Adaptable):
         raise BadInput(f"sampler {name} takes no adapter: give one of the same base, such as {LLAMA}FILE.gguf")
     if not isinstance(model, Scorer) or not isinstance(model, Probe):
         raise BadInput(f"model {settings.model.name} takes no sampler", hint="leave out {model.sampler}")
-    return WithSampler(model, sampler)
+    return WithSampler(model, _sampled_by_workers(sampler, settings, say))
+
+
+def _on_workers(model: LearningModel, settings: TrainSettings, say: Callable[[str], None] | None) -> LearningModel:
+    """`model`, whose own sampling workers do."""
+    from gce.adapters.models.wrappers.other_sampler import WithSampler
+
+    if not isinstance(model, Scorer) or not isinstance(model, Probe):
+        raise _not_on_workers(settings)
+    return WithSampler(model, _sampled_by_workers(model, settings, say, learns=True), same=True)
+
+
+def _sampled_by_workers(
+    model: Any, settings: TrainSettings, say: Callable[[str], None] | None, *, learns: bool = False
+) -> Any:
+    """A sampler where `settings` have it computed: here, or by workers of Ray."""
+    from gce.adapters.models.wrappers.workers import OnWorkers
+
+    if settings.executor.kind != RAY:
+        return model
+    if not isinstance(model, Dealing) or not isinstance(model, Adaptable):
+        raise _not_on_workers(settings)
+    executor = executor_of(settings.executor, say=say)
+    assert executor is not None
+    if settings.model.precision == AUTO_PRECISION:  # What was measured here counts for all.
+        settings = evolve(settings, model=evolve(settings.model, precision=model.info().precision))
+    return OnWorkers(model, executor, partial(_sample_share, json.dumps(to_plain(settings))), learns=learns)
+
+
+def _not_on_workers(settings: TrainSettings) -> BadInput:
+    said = f"model {plain_name(settings.model.name)} does not deal its requests into shares for workers"
+    return BadInput(said, hint="leave out {executor.kind}")
+
+
+@define
+class _OfWorker:
+    """A model of this process, and the identity that it was last given; empty at first."""
+
+    model: Any
+    identity: str = ""
+
+
+@cache
+def _of_worker(settings: str) -> _OfWorker:
+    read = from_plain(TrainSettings, json.loads(settings))
+    threads = read.model.threads or 1  # Workers share the cores of a machine.
+    return _OfWorker(find_model(evolve(read, model=evolve(read.model, threads=threads)), find_task(read.task)))
+
+
+def _sample_share(
+    settings: str, identity: str, state: ModelState | None, share: Sequence[SampleRequest]
+) -> Iterable[Completion]:
+    """Completions of a share by a worker's model, which takes the adapter of the identity first; see `OnWorkers`."""
+    here = _of_worker(settings)
+    if here.identity != identity and state is not None:
+        here.model.restore(state)
+    here.identity = identity
+    completions: Iterable[Completion] = here.model.sample_share(share)
+    return completions
 
 
 def check_precision(given: Precision, name: str) -> None:

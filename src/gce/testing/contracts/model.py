@@ -18,7 +18,7 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState, Normalization, Ratio, Trace, TrainingBatch, single_turn
 from gce.domain.problems import Message
 from gce.errors import ModelError
-from gce.ports.model import Caching, Learner, Model, Probe, Sampler, Scorer
+from gce.ports.model import Caching, Dealing, Learner, Model, Probe, Sampler, Scorer
 
 __all__ = ["assert_same_arrays", "check_model"]
 
@@ -75,6 +75,8 @@ def check_model(
         _check_tokens(case)
         _check_greedy(case)
         _check_stop_strings(case)
+    if isinstance(model, Dealing):
+        _check_shares(case)
     if isinstance(model, Learner):
         _check_update_changes_state(case)
         _check_rate(case)
@@ -94,6 +96,16 @@ def check_model(
         _check_probe(case)
     if isinstance(model, Probe) and isinstance(model, Learner):
         _check_attach(case)
+
+
+def _check_shares(case: _Case) -> None:
+    """Assert that shares hold each request once and give what the whole call gives, whatever was sampled before."""
+    requests, whole, other = case.requests(), case.make(), case.make()
+    shares = other.deal(requests)
+    assert sorted(request.key for share in shares for request in share) == sorted(each.key for each in requests)
+    assert case.make().deal(requests) == shares, "the same requests were dealt into other shares"
+    found = {each.key: each for share in reversed(shares) for each in other.sample_share(share)}
+    assert found == _sampled(whole, requests), "a share computed alone gave other completions"
 
 
 def assert_same_arrays(found: ModelState, expected: ModelState) -> None:

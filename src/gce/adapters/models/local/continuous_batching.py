@@ -16,7 +16,7 @@ from attrs import frozen
 
 from gce.adapters.models.local.token_sampling import Array
 
-__all__ = ["Decoder", "DecoderMaker", "Job", "Rollout", "roll_out"]
+__all__ = ["Decoder", "DecoderMaker", "Job", "Rollout", "all_together", "roll_out"]
 
 _PREFILL_TOKENS = 4096
 """Maximum prompt tokens per prefill pass, unless a single prompt is longer."""
@@ -79,6 +79,11 @@ class Rollout:
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     sampling_log_probabilities: tuple[float, ...]
+
+
+def all_together(jobs: Sequence[Job]) -> list[list[int]]:
+    """Return the places of the jobs as the one share that a single batch has."""
+    return [list(range(len(jobs)))] if jobs else []
 
 
 def roll_out(

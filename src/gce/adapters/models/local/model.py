@@ -33,7 +33,14 @@ from gce.errors import ModelError
 
 __all__ = ["Engine", "LocalModel", "LocalSampler", "RollOut", "SamplingEngine"]
 
-RollOut = Callable[[Sequence[Job]], Iterator[Rollout]]
+
+class RollOut(Protocol):
+    """Samples jobs: all of a call, or with `whole` one share that `SamplingEngine.deal` made of them."""
+
+    def __call__(self, jobs: Sequence[Job], *, whole: bool = False) -> Iterator[Rollout]:
+        """Yield each rollout as soon as it is finished."""
+        ...
+
 
 _BASE_SCORES = 1 << 26
 """Maximum bytes of cached log-probabilities under the base."""
@@ -75,6 +82,10 @@ class SamplingEngine(Protocol):
         """Return a sampler of the model in its current state; later updates do not affect it."""
         ...
 
+    def deal(self, jobs: Sequence[Job]) -> list[list[int]]:
+        """Return the places of jobs that a sampler computes together, independently of all others."""
+        ...
+
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens from `start` on."""
         ...
@@ -113,7 +124,7 @@ class Engine(SamplingEngine, Protocol):
 
 
 class LocalSampler:
-    """An engine with a tokenizer. Has `Sampler`, `Scorer` and `Adaptable` of `gce.ports.model`."""
+    """An engine with a tokenizer. Has `Sampler`, `Scorer`, `Dealing` and `Adaptable` of `gce.ports.model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"sample", "score"})
 
@@ -175,10 +186,17 @@ class LocalSampler:
         self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
     ) -> Iterator[Completion]:
         """See `gce.ports.model.Continuing`."""
-        requests = all_different(requests)
-        if self._roll_out is None:
-            self._roll_out = self.engine.sampler(self._stop)
-        return self._completions(requests, self._roll_out, self.engine.digest(), begun)
+        return self._completions(*self._asked(requests, begun), self._sampler(), self.engine.digest())
+
+    def deal(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
+        """See `gce.ports.model.Dealing`."""
+        asked, too_long = self._asked(requests, {})
+        shares = [[asked[place][0] for place in share] for share in self.engine.deal([job for _, job in asked])]
+        return [*shares, *([request] for request, _ in too_long)]
+
+    def sample_share(self, share: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Dealing`."""
+        return self._completions(*self._asked(share, {}), self._sampler(), self.engine.digest(), whole=True)
 
     def text_of(self, tokens: Sequence[int]) -> str:
         """See `gce.ports.model.Continuing`. Other special tokens stay visible, so that the text shows everything."""
@@ -206,28 +224,41 @@ class LocalSampler:
         )
         return tuple(found)
 
-    def _completions(
-        self,
-        requests: Sequence[SampleRequest],
-        roll_out: RollOut,
-        policy: str,
-        begun: Mapping[str, tuple[int, ...]],
-    ) -> Iterator[Completion]:
+    def _sampler(self) -> RollOut:
+        if self._roll_out is None:
+            self._roll_out = self.engine.sampler(self._stop)
+        return self._roll_out
+
+    def _asked(
+        self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
+    ) -> tuple[list[tuple[SampleRequest, Job]], list[tuple[SampleRequest, tuple[int, ...]]]]:
+        """Return the requests with their jobs, and those whose prompts leave no room with these prompts."""
         tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
-        for request in requests:
+        asked, too_long = [], []
+        for request in all_different(requests):
             if request.messages not in tokens:
                 tokens[request.messages] = self.prompt_tokens(request.messages)
-        asked: list[tuple[SampleRequest, Job]] = []
-        for request in requests:
             prompt = (*tokens[request.messages], *begun.get(request.key, ()))
             room = self._room - len(prompt)
             if room < 1:
-                yield no_room(request, prompt, self._room, policy)
+                too_long.append((request, prompt))
             else:
                 limit = min(request.max_tokens, room)
                 asked.append((request, Job(prompt, request.seed, request.temperature, limit, self._ends(request))))
-        jobs = [job for _, job in asked]
-        for rollout in roll_out(jobs):
+        return asked, too_long
+
+    def _completions(
+        self,
+        asked: Sequence[tuple[SampleRequest, Job]],
+        too_long: Sequence[tuple[SampleRequest, tuple[int, ...]]],
+        roll_out: RollOut,
+        policy: str,
+        *,
+        whole: bool = False,
+    ) -> Iterator[Completion]:
+        for request, prompt in too_long:
+            yield no_room(request, prompt, self._room, policy)
+        for rollout in roll_out([job for _, job in asked], whole=whole):
             request, job = asked[rollout.job]
             yield self._completion(request, job.prompt, rollout, policy)
 

@@ -17,7 +17,7 @@ from attrs import evolve
 from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread
 from gce.adapters.models.local.continuous_batching import DecoderMaker, Job, Rollout, roll_out
 
-__all__ = ["roll_out_in_threads"]
+__all__ = ["deal", "roll_out_in_threads"]
 
 _FEWEST = 16
 """Fewer jobs are not divided: small batches take longer per row."""
@@ -32,8 +32,12 @@ def roll_out_in_threads(
     stop: Container[int],
     max_rows: int,
     threads: int,
+    whole: bool = False,
 ) -> Iterator[Rollout]:
-    """Sample as `roll_out`, with at most `max_rows` rows in each of `threads` threads; two for fewer than 400 jobs."""
+    """Sample as `roll_out`, with at most `max_rows` rows in each of `threads` threads; two for fewer than 400 jobs.
+
+    `whole`: the jobs are one share that was dealt before.
+    """
     found: SimpleQueue[Rollout | BaseException | None] = SimpleQueue()
     left = Event()
 
@@ -48,7 +52,7 @@ def roll_out_in_threads(
 
     # Threads inside the BLAS would compete with these for the same cores.
     with one_numpy_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        shares = _deal(jobs)
+        shares = [list(range(len(jobs)))] if whole else deal(jobs)
         try:
             for share in shares:
                 pool.submit(sample, share)
@@ -66,7 +70,7 @@ def roll_out_in_threads(
             pool.shutdown(cancel_futures=True)
 
 
-def _deal(jobs: Sequence[Job]) -> list[list[int]]:
+def deal(jobs: Sequence[Job]) -> list[list[int]]:
     """Deal jobs into shares of about equal work, keeping the jobs of one prompt together if they are not too many."""
     count = _shares(len(jobs))
     by_prompt: dict[tuple[int, ...], list[int]] = defaultdict(list)

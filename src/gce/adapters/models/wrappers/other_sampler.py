@@ -35,8 +35,10 @@ class WithSampler:
     Before it samples, `sampler` takes the adapter that `learner` has then.
     """
 
-    def __init__(self, learner: FullModel, sampler: AdaptableSampler) -> None:
+    def __init__(self, learner: FullModel, sampler: AdaptableSampler, *, same: bool = False) -> None:
+        """`same`: `sampler` is the learner's own sampling, computed elsewhere, so the identity is the learner's."""
         self._learner = learner
+        self._same = same
         self._sampler = sampler
         self._base = sampler.info().identity
         self._current = False
@@ -44,6 +46,8 @@ class WithSampler:
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`. The identity is a SHA-256 of the learner's and that of the sampler's base."""
         learner = self._learner.info()
+        if self._same:
+            return learner
         identity = hashlib.sha256(f"{learner.identity} sampled by {self._base}".encode()).hexdigest()
         return evolve(
             learner,

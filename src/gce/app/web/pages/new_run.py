@@ -66,8 +66,11 @@ LABELS = {
     "evaluation.test": ("test problems per tier", ""),
 }
 """Words of a form in place of a setting's own name and help, which is made for the command line."""
-HIDDEN = ("model.adapter", "model.sampler", "executor.kind")
-"""They name files or code; a run's adapter has a field of its own."""
+HIDDEN = (
+    *("model.adapter", "model.sampler"),
+    *("executor.kind", "executor.workers", "executor.address", "executor.gpus_per_worker"),
+)
+"""They name files, code or other machines; a run's adapter has a field of its own."""
 
 
 @frozen

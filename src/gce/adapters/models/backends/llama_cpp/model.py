@@ -18,7 +18,7 @@ from gce.adapters.models.backends.llama_cpp.lora import adapter_of, write_adapte
 from gce.adapters.models.backends.llama_cpp.tokenizer import GgufTokenizer
 from gce.adapters.models.formats.adapter_files import LowRank
 from gce.adapters.models.formats.model_files import check_speaks, file_digest
-from gce.adapters.models.local.continuous_batching import Job, Rollout, roll_out
+from gce.adapters.models.local.continuous_batching import Job, Rollout, all_together, roll_out
 from gce.adapters.models.local.model import LocalSampler, RollOut
 from gce.adapters.system.process import usable_cores
 from gce.domain.learning import ModelState
@@ -104,7 +104,7 @@ class LlamaEngine:
         """Return a sampler of the model in its current state; later adapters do not affect it."""
         adapter = self._loaded
 
-        def sampled(jobs: Sequence[Job]) -> Iterator[Rollout]:
+        def sampled(jobs: Sequence[Job], *, whole: bool = False) -> Iterator[Rollout]:
             length = max((len(job.prompt) + job.limit for job in jobs), default=1)
             fitting = _CACHE_BYTES // (length * self._model.bytes_per_token) - 1
             return roll_out(
@@ -115,6 +115,10 @@ class LlamaEngine:
             )
 
         return sampled
+
+    def deal(self, jobs: Sequence[Job]) -> list[list[int]]:
+        """All jobs share one batch."""
+        return all_together(jobs)
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens from `start` on."""

@@ -41,8 +41,8 @@ try:
     from gce.adapters.models.backends.mlx.llama import llama_adapter
     from gce.adapters.models.backends.mlx.lora import Adapter, twin
     from gce.adapters.models.backends.mlx.probe import block_statistics
-    from gce.adapters.models.local.continuous_batching import roll_out
-    from gce.adapters.models.local.threads import roll_out_in_threads
+    from gce.adapters.models.local.continuous_batching import Job, all_together, roll_out
+    from gce.adapters.models.local.threads import deal, roll_out_in_threads
 except ImportError as error:
     raise MissingExtra((error.name or "mlx").split(".")[0], "mlx") from error
 
@@ -179,7 +179,7 @@ class MlxEngine:
         """Return a sampler of the model in its current state; later updates do not affect it."""
         if self._plain is None:
             make = decoder_maker(self._adapter.merged())
-            return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+            return lambda jobs, whole=False: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
         trim_heap()  # What learning freed; keys and values are not on the heap.
         merged = merge(self._plain, llama_adapter(self.model))
         openings = Openings(merged if self._lowered is None else self._lowered.like(merged))
@@ -189,13 +189,18 @@ class MlxEngine:
                 self._lowered.begin_thread()
             return NumpyDecoder(openings, rows, prompts)
 
-        return lambda jobs: roll_out_in_threads(
+        return lambda jobs, whole=False: roll_out_in_threads(
             jobs,
             decoder,
             stop=stop,
             max_rows=min(self._max_batch, _NUMPY_BATCH),
             threads=self._threads,
+            whole=whole,
         )
+
+    def deal(self, jobs: Sequence[Job]) -> list[list[int]]:
+        """Return the shares of `roll_out_in_threads`; what mlx samples shares one batch."""
+        return all_together(jobs) if self._plain is None else deal(jobs)
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens from `start` on."""

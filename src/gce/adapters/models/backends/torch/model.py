@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
-from gce.adapters.models.local.continuous_batching import roll_out
+from gce.adapters.models.local.continuous_batching import Job, all_together, roll_out
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
 from gce.adapters.models.local.token_sequences import Example, Scored, batch_arrays, passes, pooled, scored
@@ -246,7 +246,11 @@ class TorchEngine:
     def sampler(self, stop: frozenset[int]) -> RollOut:
         """Return a sampler of the model in its current state; later updates do not affect it."""
         make = decoder_maker(self._adapter.merged())
-        return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+        return lambda jobs, whole=False: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+
+    def deal(self, jobs: Sequence[Job]) -> list[list[int]]:
+        """All jobs share one batch."""
+        return all_together(jobs)
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens from `start` on."""

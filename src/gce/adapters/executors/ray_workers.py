@@ -1,0 +1,290 @@
+"""Run work on the workers of a Ray cluster: on this machine, or on several.
+
+A worker is a process that keeps what it has loaded from one specification to the next. One that dies is replaced, and
+what it had not finished is done again elsewhere. Knows nothing of what the work is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from attrs import define, evolve, frozen
+
+from gce.errors import BadInput, GceError, MissingExtra, one_line
+
+try:
+    import ray
+    from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RayError, RayTaskError
+except ImportError as error:
+    raise MissingExtra("ray", "ray") from error
+
+__all__ = ["RayWorkers"]
+
+Spec = TypeVar("Spec")
+Result = TypeVar("Result")
+
+RETRIES = 3
+"""How often work is begun again after its worker died."""
+_QUEUED = 2
+"""Batches that wait at workers, beside one at work in each."""
+_BATCH_SECONDS = 0.05
+"""Specifications that take less are sent several at a time, about so long together."""
+_MOST_IN_A_BATCH = 256
+_STORE_BYTES = 256 << 20
+"""Of the object store of a cluster that is started here: it holds the weights and a few batches of results."""
+_START_SECONDS = 120.0
+"""Until no worker is there."""
+_SECONDS_BETWEEN_REPORTS = 30.0
+_KEPT = 4
+"""Functions that stay in the object store: those that a run alternates between."""
+
+
+class _Process:
+    """The process of a worker."""
+
+    def __init__(self, folder: str) -> None:
+        if os.path.isdir(folder):  # Names of runs and files are relative to it.
+            os.chdir(folder)
+
+    def place(self) -> tuple[str, int]:
+        """Return the address of the node, and the id of this process."""
+        return ray.util.get_node_ip_address(), os.getpid()
+
+    def work(self, work: Callable[[Any], Iterable[Any]], batch: Sequence[Any]) -> tuple[float, list[list[Any]]]:
+        """Return the seconds taken, and the results of each specification."""
+        began = time.monotonic()
+        found = [list(work(spec)) for spec in batch]
+        return time.monotonic() - began, found
+
+
+@define(eq=False)
+class _Worker:
+    """What is known here of a worker."""
+
+    number: int
+    process: Any
+    starting: Any
+    """The reference of its place, until that is known."""
+    place: str = ""
+    busy: int = 0
+    """Batches that it has."""
+    done: int = 0
+    """Specifications that it has finished."""
+
+
+@frozen
+class _Batch:
+    """Specifications that are sent together."""
+
+    specs: tuple[Any, ...]
+    losses: int = 0
+    """How often a worker died with it."""
+
+
+class RayWorkers:
+    """An `Executor` over so many workers, which begin with the first call and end with this process, or `close`.
+
+    At most two batches wait at workers, so neither the object store nor memory grows with the specifications.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        address: str = "",
+        gpus: float = 0.0,
+        say: Callable[[str], None] = lambda _line: None,
+        show_output: bool = False,
+    ) -> None:
+        """Take workers of one CPU and `gpus` GPUs each.
+
+        `address` is that of a running cluster; without one, a cluster on this machine is started. `say` is told what
+        workers do, a line at a time; `show_output` prints what they print.
+        """
+        if workers < 1:
+            raise ValueError(f"expected at least 1 worker, got {workers}")
+        self.say = say
+        self._count, self._address, self._gpus, self._show_output = workers, address, gpus, show_output
+        self._workers: list[_Worker] = []
+        self._stored: deque[tuple[object, Any]] = deque(maxlen=_KEPT)
+        self._started = False
+        self._reported = time.monotonic()
+
+    def map(self, work: Callable[[Spec], Iterable[Result]], specs: Iterable[Spec]) -> Iterator[Result]:
+        """See `Executor`; results of a specification come when it is finished, while further ones are taken.
+
+        Raises:
+            BadInput: there is no such cluster, or it has too few resources.
+            GceError: a specification's worker died again and again, or no worker can be started.
+        """
+        self._start()
+        held, left, size = self._in_store(work), iter(specs), 1
+        again, running = deque[_Batch](), dict[Any, tuple[_Worker, _Batch]]()
+        try:
+            while True:
+                while (worker := self._free(len(running), deep=size > 1)) is not None:
+                    batch = again.popleft() if again else _Batch(tuple(islice(left, size)))
+                    if not batch.specs:
+                        break
+                    running[worker.process.work.remote(held, batch.specs)] = worker, batch
+                    worker.busy += 1
+                if not running:
+                    return
+                for reference in self._finished(running):
+                    worker, batch = running.pop(reference)
+                    worker.busy -= 1
+                    try:
+                        seconds, found = ray.get(reference)
+                    except RayError as error:
+                        again.append(self._lost(worker, batch, error))
+                        continue
+                    worker.done += len(found)
+                    size = max(1, min(_MOST_IN_A_BATCH, int(_BATCH_SECONDS * len(found) / max(seconds, 1e-9))))
+                    for results in found:
+                        yield from results
+        finally:
+            for reference, (worker, _) in running.items():
+                worker.busy -= 1
+                ray.cancel(reference)
+
+    def close(self) -> None:
+        """End the workers, and the cluster where it was started here."""
+        for worker in self._workers:
+            ray.kill(worker.process)
+        self._workers.clear()
+        self._stored.clear()
+        if self._started:
+            ray.shutdown()
+            self._started = False
+
+    def _start(self) -> None:
+        if not ray.is_initialized():
+            self._connect()
+            self._started = True
+        if not self._workers:
+            for name, needed in (("CPU", float(self._count)), ("GPU", self._count * self._gpus)):
+                if ray.cluster_resources().get(name, 0.0) < needed:
+                    has = ray.cluster_resources().get(name, 0.0)
+                    raise BadInput(
+                        f"{self._count} workers need {needed:g} {name}s, and the Ray cluster has {has:g}",
+                        hint="ask for fewer {executor.workers}, or add machines with  ray start --address",
+                    )
+            self._workers = [self._new(number) for number in range(1, self._count + 1)]
+
+    def _connect(self) -> None:
+        shown = {"log_to_driver": self._show_output, "logging_level": "ERROR"}
+        if self._address:
+            try:
+                ray.init(self._address, **shown)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                said = one_line(str(error))
+                raise BadInput(f"no Ray cluster of this version at {self._address!r}: {said:.300}") from error
+        else:
+            ray.init(
+                "local",
+                num_cpus=self._count,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                **shown,
+            )
+
+    def _new(self, number: int) -> _Worker:
+        process = ray.remote(_Process).options(num_cpus=1, num_gpus=self._gpus).remote(os.getcwd())
+        return _Worker(number, process, process.place.remote())
+
+    def _in_store(self, work: object) -> Any:
+        """Return the reference of the function in the object store, where it and what it is bound to are put once."""
+        for stored, reference in self._stored:
+            if stored is work:
+                return reference
+        try:
+            reference = ray.put(work)
+        except (ObjectStoreFullError, OutOfDiskError) as error:
+            raise GceError(
+                "Ray's object store is full: it must hold the weights of the adapter and a few batches of answers",
+                hint="run  ray start --head --object-store-memory BYTES , and give its {executor.address}",
+            ) from error
+        self._stored.append((work, reference))
+        return reference
+
+    def _free(self, running: int, *, deep: bool) -> _Worker | None:
+        """Return the worker that takes the next batch: an idle one, or with `deep` one that has a single batch.
+
+        Waits if there is none at all.
+        """
+        self._look()
+        if not any(worker.place for worker in self._workers) and not running:
+            self._wait()
+        ready = [worker for worker in self._workers if worker.place]
+        if not ready or running >= len(self._workers) + _QUEUED:
+            return None
+        found = min(ready, key=lambda worker: worker.busy)
+        return found if found.busy <= deep else None
+
+    def _finished(self, running: dict[Any, Any]) -> list[Any]:
+        """Wait until batches are finished or a worker is ready; return the batches."""
+        starting = [worker.starting for worker in self._workers if not worker.place]
+        ready, _ = ray.wait([*running, *starting], num_returns=1, timeout=_SECONDS_BETWEEN_REPORTS)
+        self._report()
+        return [reference for reference in ready if reference in running]
+
+    def _wait(self) -> None:
+        """Wait for the first worker."""
+        limit = time.monotonic() + _START_SECONDS
+        while not any(worker.place for worker in self._workers):
+            ray.wait([worker.starting for worker in self._workers], num_returns=1, timeout=limit - time.monotonic())
+            if time.monotonic() >= limit:
+                raise GceError(f"no worker of the Ray cluster started within {_START_SECONDS:g} s: see  ray status")
+            self._look()
+
+    def _look(self) -> None:
+        """Note where workers are that have started."""
+        for worker in self._workers:
+            if worker.place or not ray.wait([worker.starting], timeout=0)[0]:
+                continue
+            try:
+                node, process = ray.get(worker.starting)
+            except RayError as error:
+                raise GceError(f"a worker cannot be started: {_said(error)}") from error
+            worker.place = f"{node}, process {process}"
+            self.say(f"worker {worker.number} started: {worker.place}")
+
+    def _lost(self, worker: _Worker, batch: _Batch, error: RayError) -> _Batch:
+        """Replace a worker that died, and return its batch to be done again; raise what the work itself raised."""
+        if isinstance(error, RayTaskError) and not isinstance(error.cause, (ObjectStoreFullError, OutOfDiskError)):
+            raise error.cause from error
+        if worker in self._workers:
+            ray.kill(worker.process)  # Where it cannot be reached, it may still be there.
+            self._workers[self._workers.index(worker)] = self._new(worker.number)
+        if batch.losses == RETRIES:
+            raise GceError(
+                f"work was begun {RETRIES + 1} times and its worker died each time, at last worker {worker.number} "
+                f"({worker.place}): {_said(error)}",
+                hint="is there memory for so many workers?",
+            )
+        self.say(
+            f"warning: worker {worker.number} ({worker.place}) died, and is replaced; what it had is done again "
+            f"(attempt {batch.losses + 2} of {RETRIES + 1})"
+        )
+        return evolve(batch, losses=batch.losses + 1)
+
+    def _report(self) -> None:
+        """Say what each worker has done, now and then."""
+        if time.monotonic() - self._reported >= _SECONDS_BETWEEN_REPORTS:
+            self._reported = time.monotonic()
+            each = (
+                f"{worker.number}: {worker.done} done{', at work' * bool(worker.busy)}"
+                if worker.place
+                else f"{worker.number}: starting"
+                for worker in self._workers
+            )
+            self.say(f"workers {'; '.join(each)}")
+
+
+def _said(error: RayError) -> str:
+    return f"{one_line(str(error)):.300}"

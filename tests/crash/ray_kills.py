@@ -1,0 +1,180 @@
+"""Kills workers, nodes and drivers of runs on a Ray cluster of this machine, and compares with a run in one process.
+
+    PYTHONPATH=tests python -m crash.ray_kills --kills 100 --seed 1
+
+A kill is SIGKILL at a random moment: of a worker, of a node with its worker, or of the process of the run, which is
+then resumed. A run that ends is compared byte by byte, times aside, and its traces are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+import toy_task
+from ray.cluster_utils import Cluster
+
+from crash.killing import MEMORY, TESTS, what_is_left
+from gce.adapters.models.scripted import ScriptedModel
+from gce.domain.completions import SampleRequest
+
+KINDS = ("worker", "node", "driver")
+STORE = 100 << 20
+SETTINGS = (
+    *("--task", "toy_task:ADDITION", "--model", "crash.ray_kills:slow", "--problems", "12", "--rollouts", "4"),
+    *("--second-wave", "4", "--updates", "2", "--iterations", "8", "--dev", "2", "--test", "4"),
+)
+"""About sixty shares of 8 requests, of a tenth of a second each."""
+
+
+def slow(config: Any, task: Any) -> ScriptedModel:
+    """The careless model, which takes its time."""
+    model = toy_task.careless(config, task)
+
+    def answer(request: SampleRequest) -> str:
+        time.sleep(0.0125)
+        return model._answer(request)
+
+    return ScriptedModel(answer)
+
+
+@dataclass
+class Report:
+    """What was killed, and what came of it."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    traces: int = 0
+    lost: int = 0
+    doubled: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{name} {self.kills[name]}" for name in KINDS)
+        return (
+            f"{self.kills.total()} kills ({each}) in {self.runs} runs with {self.traces} traces: {self.lost} lost, "
+            f"{self.doubled} doubled, {len(self.differences)} differences"
+        )
+
+
+class Machines:
+    """A head without CPUs, and two nodes with one each."""
+
+    def __init__(self) -> None:
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.nodes = [self.cluster.add_node(num_cpus=1, object_store_memory=STORE) for _ in range(2)]
+
+    def __enter__(self) -> Machines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ray.shutdown()
+        self.cluster.shutdown()
+
+    def kill_node(self, place: int) -> None:
+        """Kill a node, and add another."""
+        self.cluster.remove_node(self.nodes.pop(place), allow_graceful=False)
+        self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=STORE))
+
+    def kill_worker(self, rng: random.Random) -> bool:
+        """Kill a worker that has started; False where there is none."""
+        found = sorted(_workers())
+        if found:
+            os.kill(rng.choice(found), signal.SIGKILL)
+        return bool(found)
+
+
+def _workers() -> list[int]:
+    """Processes of workers on this machine."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::_Process"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9, say: Any = lambda _: None) -> Report:
+    """Runs on a cluster, killed `kills` times in all or as often as in so many minutes, each compared when it ends."""
+    rng, report, began = random.Random(seed), Report(), time.monotonic()
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
+    command = [sys.executable, "-m", "gce.app.train"]
+    whole_run = subprocess.run([*command, *SETTINGS, "--run-dir", str(home / "whole")], capture_output=True, text=True)
+    assert whole_run.returncode == 0, whole_run.stderr
+    whole = _left(home / "whole")
+    with Machines() as machines:
+        on_ray = [*SETTINGS, "--executor", "ray", "--workers", "2", "--address", machines.cluster.address]
+        while (killing := report.kills.total() < kills and time.monotonic() - began < 60 * minutes) or not report.runs:
+            run = home / f"run{report.runs}"
+            while True:
+                begun = (run / "run.sqlite").exists()
+                arguments = ["--resume"] if begun else on_ray
+                with open(home / "log", "w") as log:
+                    driver = subprocess.Popen([*command, *arguments, "--run-dir", str(run)], stdout=log, stderr=log)
+                while killing and driver.poll() is None and report.kills.total() < kills:
+                    time.sleep(rng.uniform(0.1, 2.0))
+                    if not _workers() or driver.poll() is not None:
+                        continue
+                    kind = rng.choice(KINDS)
+                    if kind == "driver":
+                        driver.kill()
+                    elif kind == "node":
+                        machines.kill_node(rng.randrange(2))
+                    elif not machines.kill_worker(rng):
+                        continue
+                    report.kills[kind] += 1
+                    say(f"{run.name}: killed {kind}, {report}")
+                status = driver.wait()
+                if status == 0:
+                    break
+                assert status == -signal.SIGKILL, (home / "log").read_text()[-2000:]
+            left = _left(run)
+            keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
+            report.runs, report.traces = report.runs + 1, report.traces + len(keys)
+            report.lost += len(set(expected) - set(keys))
+            report.doubled += len(keys) - len(set(keys))
+            report.differences += [f"{run.name}: {name}" for name in whole if left.get(name) != whole[name]]
+            say(f"{run.name}: ended")
+    return report
+
+
+def _left(run: Path) -> dict[str, Any]:
+    """All that must repeat, but for where it was computed."""
+    left = what_is_left(run)
+    for config in (left["config"]["settings"], left["summary"]["config"]):
+        del config["executor"]
+    return left
+
+
+def main() -> None:
+    """Print each kill and the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no run, and kill nothing, after this time")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        report = kill_and_compare(
+            Path(folder), given.kills, given.seed, minutes=given.minutes, say=lambda text: print(text, flush=True)
+        )
+    print(report, json.dumps(report.differences), sep="\n")
+    sys.exit(bool(report.differences or report.lost or report.doubled))
+
+
+if __name__ == "__main__":
+    main()

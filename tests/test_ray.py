@@ -1,0 +1,249 @@
+"""Rollouts, judging and studies on a Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_task
+from test_executors import Raising
+
+pytest.importorskip("ray")
+
+import ray
+from ray.cluster_utils import Cluster
+
+import gce
+from gce.adapters.executors import ray_workers
+from gce.adapters.executors.ray_workers import RayWorkers
+from gce.app.cli import main
+from gce.app.wiring.executors import executor_of
+from gce.domain.serialization import to_plain
+from gce.errors import BadInput, GceError, MissingExtra
+from gce.testing.contracts.executor import check_executor
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves pipes and files of its processes open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+TESTS = Path(__file__).parent
+
+
+class Nodes:
+    """A head without CPUs and nodes with one each; their processes find the tests."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20},
+        )
+        self.nodes: list[Any] = []
+        self.add(), self.add()
+
+    def add(self) -> None:
+        self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=100 << 20))
+
+    def kill(self) -> None:
+        self.cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, os.environ.get("PYTHONPATH", "").split(":"))])
+    found = Nodes()
+    yield found
+    ray.shutdown()
+    found.cluster.shutdown()
+
+
+@pytest.fixture
+def two(nodes: Nodes) -> RayWorkers:
+    """The workers that runs of these settings get."""
+    found = executor_of(gce.app.settings.records.ExecutorSettings(**where(nodes)))
+    assert isinstance(found, RayWorkers)
+    return found
+
+
+def where(nodes: Nodes) -> dict[str, Any]:
+    return {"kind": "ray", "workers": 2, "address": nodes.cluster.address}
+
+
+def test_ray_keeps_the_contract_of_executors(two: RayWorkers) -> None:
+    check_executor(lambda: two)
+
+
+def process_number(_spec: int) -> list[int]:
+    time.sleep(0.2)
+    return [os.getpid()]
+
+
+def test_work_is_done_by_both_workers_which_stay(two: RayWorkers) -> None:
+    found = [set(two.map(process_number, range(4))) for _ in range(2)]
+    assert found[0] == found[1] and len(found[0]) == 2 and os.getpid() not in found[0]
+
+
+def end_once(spec: tuple[str, int]) -> list[int]:
+    mark, number = spec
+    if number == 3 and not os.path.exists(mark):
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [number, number]
+
+
+def test_what_a_dying_worker_had_is_done_again_and_nothing_comes_twice(two: RayWorkers, tmp_path: Path) -> None:
+    said: list[str] = []
+    two.say = said.append
+    found = list(two.map(end_once, [(str(tmp_path / "mark"), number) for number in range(300)]))
+    assert sorted(found) == sorted([*range(300), *range(300)])
+    assert found[::2] == found[1::2]
+    assert any("died, and is replaced" in line and "attempt 2 of 4" in line for line in said)
+
+
+def always_end(_spec: int) -> list[int]:
+    os._exit(9)
+
+
+def test_work_that_ends_every_worker_is_given_up(two: RayWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_workers, "RETRIES", 1)
+    with pytest.raises(GceError, match="begun 2 times and its worker died each time"):
+        list(two.map(always_end, [1]))
+    assert sorted(two.map(abs_of, [-1, 2])) == [1, 2], "and others go on"
+
+
+def abs_of(spec: int) -> list[int]:
+    return [abs(spec)]
+
+
+def lacking(_spec: int) -> list[int]:
+    raise MissingExtra("mlx", "mlx")
+
+
+def test_what_work_raises_is_raised_here(two: RayWorkers) -> None:
+    with pytest.raises(MissingExtra, match="mlx is not installed"):
+        list(two.map(lacking, [1]))
+
+
+def slow(spec: int) -> list[int]:
+    time.sleep(0.2)
+    return [spec]
+
+
+def test_specifications_are_taken_no_faster_than_they_are_worked_on(two: RayWorkers) -> None:
+    taken: list[int] = []
+
+    def specs() -> Iterator[int]:
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    for done, _ in enumerate(two.map(slow, specs()), 1):
+        assert len(taken) <= done + 4
+
+
+SMALL: dict[str, Any] = {
+    "task": "toy_task:ADDITION",
+    "model": "toy_task:careless",
+    "rollouts": {"problems": 12, "samples": 4, "second_wave": 4},
+    "optimizer": {"updates": 2},
+    "stopping": {"iterations": 2},
+    "evaluation": {"dev": 3, "test": 6},
+}
+
+
+def kept(executor: Mapping[str, Any], **more: Any) -> tuple[str, bytes]:
+    """A run's records, seconds left out, and the arrays that it learned."""
+    result = gce.train(**SMALL | more, executor=executor, progress=False)
+    with result.run() as run:
+        found: dict[str, Any] = {stream: list(run.read(stream)) for stream in ("rollouts", "traces", "iterations")}
+        for record in found["iterations"]:
+            del record["seconds"]
+        found["test"] = run.answers("test-after")
+    arrays = result.model.model.state().arrays
+    return json.dumps(found), b"".join(arrays[name].tobytes() for name in sorted(arrays))
+
+
+def test_a_run_on_workers_ends_with_the_bytes_of_one_in_process(nodes: Nodes) -> None:
+    whole = kept({})
+    assert kept(where(nodes)) == whole
+    assert "policy" in whole[0] and any(whole[1])
+
+
+def test_a_run_whose_worker_is_killed_again_and_again_ends_with_the_same_bytes(nodes: Nodes, two: RayWorkers) -> None:
+    """A kill after every fifth share."""
+    whole, kills = kept({}), 0
+    inner = RayWorkers._finished
+
+    def killing(self: RayWorkers, running: Mapping[Any, Any]) -> list[Any]:
+        nonlocal kills
+        at_work = [worker for worker in self._workers if worker.place and worker.busy]
+        if at_work and sum(worker.done for worker in self._workers) >= 5 and kills < 5:
+            os.kill(int(at_work[0].place.rpartition(" ")[2]), signal.SIGKILL)
+            kills += 1
+        return inner(self, running)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RayWorkers, "_finished", killing)
+        assert kept(where(nodes)) == whole
+    assert kills == 5
+
+
+def test_a_node_may_die_and_the_rest_goes_on(nodes: Nodes, two: RayWorkers) -> None:
+    found = []
+    for done, number in enumerate(two.map(slow, range(12))):
+        found.append(number)
+        if done == 2:
+            nodes.kill()
+    assert sorted(found) == list(range(12))
+    nodes.add()
+    assert kept(where(nodes)) == kept({})
+
+
+def test_what_raises_where_it_is_judged_has_failed(nodes: Nodes) -> None:
+    assert Raising
+    with pytest.raises(GceError, match="out of order"):
+        gce.train(**SMALL, evaluator="test_executors:Raising", executor=where(nodes), progress=False)
+
+
+def test_a_study_is_one_job_whose_runs_survive_the_death_of_a_worker(nodes: Nodes, tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    arguments = ["ablate", "--seeds", "1,2", "--conditions", "full,uniform-sampling", "--dir", str(folder)]
+    arguments += ["--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--problems", "6", "--test", "3"]
+    arguments += ["--executor", "ray", "--workers", "2", "--address", nodes.cluster.address, "--iterations", "2"]
+    inner, kills = RayWorkers._finished, 0
+
+    def killing(self: RayWorkers, running: Mapping[Any, Any]) -> list[Any]:
+        nonlocal kills
+        begun = [worker for worker in self._workers if worker.place and worker.busy]
+        if begun and not kills and list(folder.rglob("run.sqlite")):
+            os.kill(int(begun[0].place.rpartition(" ")[2]), signal.SIGKILL)
+            kills += 1
+        return inner(self, running)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RayWorkers, "_finished", killing)
+        patch.setattr(ray_workers, "_SECONDS_BETWEEN_REPORTS", 0.05)
+        assert main(arguments) == 0
+    assert kills == 1
+    summaries = sorted(folder.rglob("summary.json"))
+    assert len(summaries) == 4
+    assert all("kind" not in json.loads(each.read_text())["config"]["executor"] for each in summaries)
+
+
+def test_too_few_machines_and_no_cluster_are_said_in_one_line(nodes: Nodes) -> None:
+    with pytest.raises(BadInput, match="3 workers need 3 CPUs, and the Ray cluster has 2"):
+        list(RayWorkers(3, address=nodes.cluster.address).map(abs_of, [1]))
+    with pytest.raises(BadInput, match="2 workers need 1 GPUs, and the Ray cluster has 0"):
+        list(RayWorkers(2, address=nodes.cluster.address, gpus=0.5).map(abs_of, [1]))
+
+
+def test_settings_that_do_not_matter_are_not_kept() -> None:
+    assert set(to_plain(gce.app.settings.records.ExecutorSettings())) == {"runner"}
+    assert toy_task
