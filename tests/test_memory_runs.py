@@ -135,13 +135,18 @@ class KeepsOnlyTheLastState(MemoryRun):
 
 
 class ForgetsThePin(MemoryRun):
-    def pin(self, iteration: int) -> None:
+    def pin(self, *iterations: int) -> None:
         pass
 
 
 class PinsWhatIsGone(MemoryRun):
-    def pin(self, iteration: int) -> None:
-        self._keep(pinned=iteration)
+    def pin(self, *iterations: int) -> None:
+        self._keep(pinned=frozenset(iterations))
+
+
+class PinsOnlyTheFirst(MemoryRun):
+    def pin(self, *iterations: int) -> None:
+        super().pin(iterations[0])
 
 
 class KeepsAnswersThatAreNotPlain(MemoryRun):

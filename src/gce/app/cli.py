@@ -33,6 +33,7 @@ COMMANDS = {
     "analyze": "analyze stored answers of runs and evaluations: features, effects of training, setups compared",
     "transcript": "print prompts, answers and verdicts of a run",
     "critic": "how well scores follow from how answers were written, and what that is good for",
+    "probe": "whether training moved what evaluators judge into hidden states of identical fixed texts",
     "geometry": "the path of a run through the space of scores, with its nulls, and as a file for a viewer",
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",

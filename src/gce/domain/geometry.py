@@ -2,7 +2,9 @@
 
 The state after an iteration is the mean score by evaluator and tier; columns are standardised over iterations, so that
 no score counts for more because it spreads wider. Problems differ from iteration to iteration, which alone moves the
-state: the null of problems deals the same problems to iterations at random. Knows neither runs nor files.
+state: the null of problems deals the same problems to iterations at random. Where the same fixed texts are read in each
+iteration, states are dealt to iterations at random within each text: what texts differ by, which is most, cancels.
+Knows neither runs nor files.
 Source: ScalarScope's geometry (PCA of centred states, velocity, curvature, trailing window); parallel analysis, Horn
 (1965).
 """
@@ -26,6 +28,7 @@ RESAMPLES = 500
 """Bootstrap samples, and draws of each null."""
 TOP = 5
 """Eigenvalues that are kept."""
+DEALT = "scores moved more than they do where only the problems differ (problems dealt to iterations at random)"
 LEAST = 3
 """Iterations, below which there is no path."""
 
@@ -37,7 +40,9 @@ class ScoredProblem:
     iteration: int
     tier: str
     scores: Mapping[str, float]
-    """In [0, 1], by evaluator."""
+    """In [0, 1], by evaluator; or any numbers, as those of a hidden state."""
+    problem: str = ""
+    """Where the same problems come in each iteration: which one it is."""
 
 
 @frozen
@@ -101,18 +106,21 @@ def least_window(iterations: int) -> int:
     return max(10, iterations // 10)
 
 
-def path_geometry(problems: Sequence[ScoredProblem], rng: Generator, *, resamples: int = RESAMPLES) -> Geometry:
+def path_geometry(
+    problems: Sequence[ScoredProblem], rng: Generator, *, resamples: int = RESAMPLES, paired: bool = False
+) -> Geometry:
     """Return the path, with a bootstrap over problems and three nulls.
 
     Args:
         problems: with at least one answer that was judged; tiers and evaluators that some iteration lacks are left out.
         rng: draws samples and nulls.
         resamples: number of each.
+        paired: whether each iteration has the same problems, by name.
 
     Raises:
         ValueError: fewer than three iterations, or fewer than two scores that vary.
     """
-    table = _Table.of(problems)
+    table = _Table.of(problems, paired=paired)
     raw = table.states(table.places)
     varies = raw.std(axis=0) > 1e-12
     if varies.sum() < 2:
@@ -144,9 +152,12 @@ class _Table:
     """By tier: (problems, evaluators)."""
     places: tuple[NDArray[np.intp], ...]
     """By tier: the place of each problem's iteration."""
+    strata: tuple[tuple[NDArray[np.intp], ...], ...]
+    """By tier: rows whose iterations may change places; all of them, or those of one problem where it comes in each."""
+    paired: bool
 
     @staticmethod
-    def of(problems: Sequence[ScoredProblem]) -> _Table:
+    def of(problems: Sequence[ScoredProblem], *, paired: bool) -> _Table:
         iterations = tuple(sorted({each.iteration for each in problems}))
         if len(iterations) < LEAST:
             raise ValueError(f"expected at least {LEAST} iterations with answers, got {len(iterations)}")
@@ -162,6 +173,12 @@ class _Table:
             tier: block for tier, block in blocks.items() if len({each.iteration for each in block}) == len(iterations)
         }
         number = {iteration: place for place, iteration in enumerate(iterations)}
+        strata = []
+        for block in whole.values():
+            rows: dict[str, list[int]] = {}
+            for place, each in enumerate(block):
+                rows.setdefault(each.problem if paired else "", []).append(place)
+            strata.append(tuple(np.array(places) for places in rows.values()))
         return _Table(
             iterations,
             tuple(f"{name}/{tier}" for tier in whole for name in evaluators),
@@ -170,6 +187,8 @@ class _Table:
                 for block in whole.values()
             ),
             tuple(np.array([number[each.iteration] for each in block]) for block in whole.values()),
+            tuple(strata),
+            paired,
         )
 
     def states(self, places: Sequence[NDArray[np.intp]], rows: Sequence[NDArray[np.intp]] | None = None) -> Floats:
@@ -177,13 +196,17 @@ class _Table:
         found = []
         for block, (scores, at) in enumerate(zip(self.scores, places, strict=True)):
             chosen = np.arange(len(at)) if rows is None else rows[block]
-            sums = np.zeros((len(self.iterations), scores.shape[1]))
-            np.add.at(sums, at[chosen], scores[chosen])
-            found.append(sums / np.bincount(at[chosen], minlength=len(self.iterations))[:, None])
+            often = np.bincount(chosen, minlength=len(at)) * (at == np.arange(len(self.iterations))[:, None])
+            found.append(often @ scores / often.sum(axis=1)[:, None])
         return np.hstack(found) if found else np.zeros((len(self.iterations), 0))
 
     def resampled(self, rng: Generator) -> list[NDArray[np.intp]]:
-        """Rows drawn with replacement within each iteration and tier."""
+        """Rows drawn with replacement within each iteration and tier, or problems with all their rows."""
+        if self.paired:
+            draws = [rng.integers(len(rows), size=len(rows)) for rows in self.strata]
+            return [
+                np.concatenate([rows[each] for each in drawn]) for rows, drawn in zip(self.strata, draws, strict=True)
+            ]
         return [
             np.concatenate(
                 [
@@ -194,6 +217,14 @@ class _Table:
             )
             for at in self.places
         ]
+
+    def dealt(self, rng: Generator) -> list[NDArray[np.intp]]:
+        """The places of problems dealt to iterations at random within strata."""
+        found = [at.copy() for at in self.places]
+        for at, strata in zip(found, self.strata, strict=True):
+            for rows in strata:
+                at[rows] = at[rng.permutation(rows)]
+        return found
 
 
 def _standardized(states: Floats) -> Floats:
@@ -249,7 +280,7 @@ def _nulls(table: _Table, varies: NDArray[np.bool_], rng: Generator, resamples: 
     observed = table.states(table.places)[:, varies]
     scaled = _standardized(observed)
     sampled = [table.states(table.places, table.resampled(rng))[:, varies] for _ in range(resamples)]
-    dealt = [table.states([rng.permutation(at) for at in table.places])[:, varies] for _ in range(resamples)]
+    dealt = [table.states(table.dealt(rng))[:, varies] for _ in range(resamples)]
     in_other_order = [scaled[rng.permutation(len(scaled))] for _ in range(resamples)]
     apart = [rng.permuted(scaled, axis=0) for _ in range(resamples)]
     return (
@@ -258,7 +289,9 @@ def _nulls(table: _Table, varies: NDArray[np.bool_], rng: Generator, resamples: 
             _movement(observed),
             [_movement(each) for each in sampled],
             [_movement(each) for each in dealt],
-            "scores moved more than they do where only the problems differ (problems dealt to iterations at random)",
+            "states moved more than by chance (each text's states dealt to iterations at random)"
+            if table.paired
+            else DEALT,
         ),
         _null(
             "straightness",

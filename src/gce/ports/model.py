@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
 from gce.domain.models import ModelInfo
@@ -19,6 +22,7 @@ __all__ = [
     "Caching",
     "Continuing",
     "Dealing",
+    "Embedder",
     "Learner",
     "LearningModel",
     "Model",
@@ -177,6 +181,20 @@ class Continuing(Protocol):
 
     def text_of(self, tokens: Sequence[int]) -> str:
         """Return the text of generated tokens, without an end token; of the ids of a completion, its text."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A model that returns its hidden states. It is no capability of its own."""
+
+    def hidden_states(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> NDArray[np.float32]:
+        """Return (tokens, width): what the head reads at each token of `continuation` (end token included).
+
+        Tokens are those of `Scorer.log_probabilities`. With `adapter=False`, they are states of the frozen base model.
+        """
         ...
 
 

@@ -64,10 +64,10 @@ class RunWriter(Protocol):
         """
         ...
 
-    def pin(self, iteration: int) -> None:
-        """Keep the model state of this iteration besides the newest, instead of an earlier pin.
+    def pin(self, *iterations: int) -> None:
+        """Keep the model states of these iterations besides the newest, instead of those pinned earlier.
 
-        Durable with the next commit. Has no effect if the iteration's state is no longer kept or never existed.
+        Durable with the next commit. Has no effect if none of their states is kept.
         """
         ...
 

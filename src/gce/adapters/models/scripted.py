@@ -215,6 +215,12 @@ class ScriptedModel:
             found.append(LayerActivation(layer=layer, mean_square=size, update_mean_square=added))
         return tuple(found)
 
+    def hidden_states(self, messages: Sequence[Message], continuation: str, *, adapter: bool = True) -> Array:
+        """See `gce.ports.model.Embedder`. A state is the token, scaled, its probability and its logarithm."""
+        tokens = (*map(ord, continuation), _END)
+        scores = self.log_probabilities(messages, continuation, adapter=adapter)
+        return np.array([np.array(tokens) / _END, np.exp(scores), scores], np.float32).T
+
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
         """Return the tokens of the conversation, with an end token after each message. Tools are not shown."""
         return tuple(t for message in messages for t in (*map(ord, f"{message.role}: {message.content}"), _END))

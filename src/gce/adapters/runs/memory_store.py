@@ -29,8 +29,8 @@ class _Kept:
     loops: Mapping[int, str] = field(factory=dict)
     """Of each commit."""
     states: Mapping[int, ModelState | None] = field(factory=dict)
-    """Of the newest commits and the pinned one."""
-    pinned: int | None = None
+    """Of the newest commits and the pinned ones."""
+    pinned: frozenset[int] = frozenset()
     written: Mapping[str, tuple[int, str]] = field(factory=dict)
     """Summary, card and answers by name: the last iteration that was committed then, and the text."""
 
@@ -82,7 +82,7 @@ class MemoryRun:
             added = ((iteration, record) for name, record in self._pending if name == stream)
             streams[stream] = (*streams.get(stream, ()), *added)
         having = [each for each, kept in self._kept.states.items() if kept is not None]
-        known = {each: self._kept.states[each] for each in having if each in (self._kept.pinned, having[-1])}
+        known = {each: self._kept.states[each] for each in having if each in (*self._kept.pinned, having[-1])}
         self._keep(
             streams=streams,
             held=(),
@@ -107,10 +107,10 @@ class MemoryRun:
         state = self._kept.states[iteration]
         return iteration, None if state is None else _copy(state), json.loads(self._kept.loops[iteration])
 
-    def pin(self, iteration: int) -> None:
+    def pin(self, *iterations: int) -> None:
         """See `gce.ports.runs.RunWriter.pin`."""
-        if self._kept.states.get(iteration) is not None:
-            self._keep(pinned=iteration)
+        if kept := frozenset(each for each in iterations if self._kept.states.get(each) is not None):
+            self._keep(pinned=kept)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """See `gce.ports.runs.RunWriter.write_summary`."""

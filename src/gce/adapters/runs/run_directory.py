@@ -261,11 +261,10 @@ class RunDirectory:
             raise reading_failed(self._database.path, exc) from exc
         return commits[-1].iteration, None if files is None else state_of_files(files), loop
 
-    def pin(self, iteration: int) -> None:
+    def pin(self, *iterations: int) -> None:
         """See `gce.ports.runs.RunWriter.pin`."""
         self._check_open()
-        if iteration in self._checkpoints:
-            self._pinned = {iteration}
+        self._pinned = {*iterations}.intersection(self._checkpoints) or self._pinned
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """See `gce.ports.runs.RunWriter.write_summary`; it is `summary.json`. GceError where writing fails."""

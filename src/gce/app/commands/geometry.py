@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 
+from gce.app.evaluation.probing import hidden_geometry
 from gce.app.exports.geometry import SCHEMAS, exported, geometry_of
-from gce.app.options import PATH, RUN, SEED, Choice
-from gce.app.tables.cells import p_cell
-from gce.app.tables.layout import table
-from gce.app.terminal import put, put_json
+from gce.app.options import PATH, PROBLEMS, RUN, SEED, Choice
+from gce.app.shown import lines_of
+from gce.app.tables.geometry import geometry_parts
+from gce.app.terminal import Terminal, put, put_json
 from gce.app.wiring.files import check_output, write_output
 from gce.app.wiring.runs import add_no_verify, open_run, verifies
-from gce.domain.geometry import Geometry
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import Estimate
-from gce.domain.text import counted
 
 __all__ = ["add_arguments", "run"]
 
@@ -27,6 +25,9 @@ by iteration, standardised. Three statistics stand beside nulls, because chance 
   straightness         larger than with the iterations in another order?
   effective dimension  smaller than if each score moved by itself?
 
+With --hidden, the path is that of the model's hidden states on identical fixed texts, from the base model over the
+checkpoints that the run keeps: train with --keep-every 1 to keep each one.
+
 --out writes the path as JSON in the schema of ScalarScope's viewer.
 """
 EXAMPLES = """\
@@ -34,6 +35,7 @@ examples:
   gce geometry runs/1
   gce geometry runs/1 --out geometry.json                  schema 1.1, with nulls
   gce geometry runs/1 --out geometry.json --schema 1.0
+  gce geometry runs/1 --hidden                             hidden states of fixed texts at the checkpoints
 """
 
 
@@ -50,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=SCHEMAS[-1],
         help="version of the schema (default 1.1)",
     )
+    parser.add_argument("--hidden", action="store_true", help="follow hidden states of fixed texts, not scores")
+    parser.add_argument("--n", type=PROBLEMS, default=20, help="with --hidden: texts per tier (default 20)")
     parser.add_argument("--seed", type=SEED, default=0, help="seed of nulls and bootstrap (default 0)")
     parser.add_argument("--json", action="store_true", help="print the exported path instead of the table")
     add_no_verify(parser)
@@ -60,26 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         check_output(arguments.out)
     with open_run(arguments.run, verify=verifies(arguments)) as reader:
-        found = geometry_of(reader, seed=arguments.seed)
-        plain = exported(reader, found, arguments.schema)
+        if arguments.hidden:
+            found = hidden_geometry(reader, n=arguments.n, watcher=Terminal(0), seed=arguments.seed)
+        else:
+            found = geometry_of(reader, seed=arguments.seed)
+        plain = exported(reader, found, arguments.schema, hidden=arguments.hidden)
     if arguments.out is not None:
         write_output(arguments.out, f"{json.dumps(plain, indent=1)}\n".encode())
     if arguments.json:
         put_json(to_plain(plain), indent=1)
     else:
-        put(*_lines(found))
+        put(*lines_of(geometry_parts(found)))
     return 0
-
-
-def _lines(found: Geometry) -> list[str]:
-    explained = " and ".join(f"{100 * share:.0f} %" for share in found.explained)
-    rows = [(each.statistic, _cell(each.observed), _cell(each.null), p_cell(each.p), each.says) for each in found.nulls]
-    return [
-        f"{counted(len(found.iterations), 'iteration')}, {counted(len(found.dimensions), 'score')} "
-        f"({', '.join(found.dimensions)}); two principal components have {explained} of the variance",
-        *table(("statistic", "observed (95 %)", "null (95 %)", "p", "a small p means"), rows, words=True).split("\n"),
-    ]
-
-
-def _cell(found: Estimate) -> str:
-    return f"{found.value:.3g} ({found.low:.3g} to {found.high:.3g})"

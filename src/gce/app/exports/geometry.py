@@ -53,8 +53,8 @@ def _scores(record: Mapping[str, Any]) -> dict[str, float]:
     return {VERIFIER: stored_reward(record) or 0.0, **{name: s for name, s in beside.items() if s is not None}}
 
 
-def exported(run: RunReader, found: Geometry, schema: Schema) -> dict[str, Any]:
-    """Return the path as plain data in this schema."""
+def exported(run: RunReader, found: Geometry, schema: Schema, *, hidden: bool = False) -> dict[str, Any]:
+    """Return the path of scores, or of hidden states, as plain data in this schema."""
     settings, records = stored_settings(run), iteration_records(run)
     held_out = settings.evaluators.hold_out
     last = max(1, len(found.steps) - 1)
@@ -102,14 +102,14 @@ def exported(run: RunReader, found: Geometry, schema: Schema) -> dict[str, Any]:
             ],
             "anisotropy": [{"t": t, "ratio": step.anisotropy} for t, step in zip(times, found.steps, strict=True)],
         },
-        "evaluators": {"latent_dim": 2, "professors": list(_professors(found, held_out))},
+        "evaluators": {"latent_dim": 2, "professors": [] if hidden else list(_professors(found, held_out))},
         "failures": list(_failures(records, dict(zip(found.iterations, times, strict=True)))),
     }
     if schema == "1.1":
         plain["run_metadata"] |= {
             "step_axis": "training_step",
             "checkpoints": list(found.iterations),
-            "scalar_source": "live",
+            "scalar_source": "replayed" if hidden else "live",
         }
         plain["analysis"] = {
             "eigenvalues": "covariance of the standardised states of a trailing window",

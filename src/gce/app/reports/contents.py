@@ -20,6 +20,7 @@ from gce.app.reports.evaluation import (
     dev_section,
     evaluator_sections,
     forgetting_sections,
+    geometry_sections,
     result_section,
     shift_sections,
     validity_sections,
@@ -113,6 +114,7 @@ def sections_of_run(run: ReportedRun, *, several: bool = False, answers: bool = 
     for section in (
         result_section(run),
         *evaluator_sections(run),
+        *geometry_sections(run),
         *belief_sections(run.beliefs),
         *shift_sections(run),
         *forgetting_sections(run),

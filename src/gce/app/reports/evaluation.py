@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from gce.app.evaluation.baselines import conclusion, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
@@ -18,12 +20,13 @@ from gce.app.shown import Part
 from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
 from gce.app.tables.evaluators import evaluator_parts
+from gce.app.tables.geometry import geometry_parts
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
 from gce.app.training.unearned import stored_unearned, unearned_table, unearned_words
 from gce.domain.evaluators.comparison import EvaluatorScores
-from gce.domain.figures import Bars, Lines, Measured, Table
+from gce.domain.figures import Bars, Lines, Measured, Points, Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain
@@ -35,6 +38,7 @@ __all__ = [
     "dev_section",
     "evaluator_sections",
     "forgetting_sections",
+    "geometry_sections",
     "result_section",
     "shift_sections",
     "validity_sections",
@@ -138,6 +142,23 @@ def evaluator_sections(run: ReportedRun) -> list[Section]:
     if plain is None:
         return []
     return [_of_parts("Evaluators", evaluator_parts(from_plain(EvaluatorScores, plain)))]
+
+
+def geometry_sections(run: ReportedRun) -> list[Section]:
+    """The path through the space of scores beside its nulls; nothing where the verifier was alone."""
+    if run.path is None:
+        return []
+    section = _of_parts("Path of the scores", geometry_parts(run.path))
+    words = (
+        *section.words,
+        "The path of the rollouts' mean scores, by evaluator and tier, standardised, on their first two principal "
+        "components. Problems differ between iterations, which alone makes a path: conclude from the p values only.",
+    )
+    panels: dict[str, Points] = {
+        "path, second component by first": {"iterations": [step.state for step in run.path.steps]},
+        "first component by iteration": {"first": [(float(step.iteration), step.state[0]) for step in run.path.steps]},
+    }
+    return [evolve(section, words=words, figures=(Lines("geometry", "Path of the mean scores", panels, across=""),))]
 
 
 def _of_parts(title: str, parts: Sequence[Part]) -> Section:

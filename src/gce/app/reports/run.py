@@ -15,11 +15,13 @@ from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.rewards import Rewards
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
+from gce.app.exports.geometry import geometry_of
 from gce.app.settings.records import TrainSettings
 from gce.app.training.records import stored_rewards
 from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, task_of, transcripts_of
 from gce.app.wiring.names import plain_name
 from gce.domain.conversations import Conversation
+from gce.domain.geometry import Geometry
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.tasks import Task
 from gce.errors import BadInput
@@ -61,6 +63,8 @@ class ReportedRun:
     """What draws its problems again; None where it is not there."""
     no_task: str
     """Why it is not there."""
+    path: Geometry | None
+    """Of its scores, where several evaluators made enough of them."""
     beliefs: Mapping[str, Sequence[Conversation]]
     """Answers to test problems `before` and `after`; empty for a task without beliefs."""
 
@@ -133,8 +137,16 @@ def read_run(run: RunReader, label: str, given: Task | None = None, *, sampled: 
         transcripts_of(run, sample.chosen, given),
         task,
         no_task,
+        _path(run) if settings.evaluators.beside and sampled else None,
         {} if task is None or task.teaching.beliefs is None else _tested(run),
     )
+
+
+def _path(run: RunReader) -> Geometry | None:
+    try:
+        return geometry_of(run)
+    except BadInput:
+        return None
 
 
 def _tested(run: RunReader) -> dict[str, list[Conversation]]:

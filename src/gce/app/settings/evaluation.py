@@ -58,6 +58,16 @@ class EvaluationSettings:
         converter=lambda value: tuple(value) if isinstance(value, list) else value,
     )
 
+    keep_every: int | None = setting(
+        None,
+        ITERATIONS,
+        "iterations between checkpoints that the run keeps, besides the newest two and the best on dev: the path that "
+        "gce geometry --hidden follows (default: no others)",
+        flag="--keep-every",
+        unit="iterations",
+        omit_default=True,
+    )
+
     @property
     def shift_problems(self) -> int:
         """Test problems per tier of each distribution shift; by default a run with a short test measures none."""

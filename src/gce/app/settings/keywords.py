@@ -136,6 +136,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     test: int
     shifts: int | None
     also_measure: tuple[str, ...]
+    keep_every: int | None
 
     executor: ExecutorSettings | Mapping[str, Any]
     runner: str

@@ -484,17 +484,17 @@ def _problems(prepared: Prepared, split: Split, count: int) -> tuple[Problem, ..
 def _iterated(run: Run) -> tuple[RunState, str]:
     """The state after the last iteration, from where the store stands, and why it was the last.
 
-    The best checkpoint is kept all along.
+    The best checkpoint is kept all along, and those of `evaluation.keep_every`.
     """
     try:
         state = resumed_state(run)
     except ValueError as error:
         raise BadInput(f"{_called(run.settings)} is not the model that the run began with: {error}") from error
-    _keep_best(run.store, state)
+    _keep(run, state)
     try:
         for next_state, _ in iterate(run, state):
             state = next_state
-            _keep_best(run.store, state)
+            _keep(run, state)
     except TimeIsUp:
         return _without_last(run, state)
     return state, why_stop(run, state)
@@ -510,10 +510,14 @@ def _without_last(run: Run, state: RunState) -> tuple[RunState, str]:
     return resumed_state(run), f"the limit of {limit} was reached in {what}, of which nothing was learned"
 
 
-def _keep_best(store: RunWriter, state: RunState) -> None:
-    """Keep the checkpoint of the best iteration so far, and of no other one, beside the newest."""
+def _keep(run: Run, state: RunState) -> None:
+    """Keep the checkpoints of the best iteration so far and of each `keep_every`th, beside the newest."""
+    every = run.settings.evaluation.keep_every
+    kept = [] if every is None else list(range(every, state.iteration + 1, every))
     if state.best is not None:
-        store.pin(state.best[0])
+        kept.append(state.best[0])
+    if kept:
+        run.store.pin(*kept)
 
 
 def _test(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ __all__ = [
     "features_of",
     "first_half",
     "fit_critic",
+    "folds_of",
     "likelihood",
     "out_of_fold",
     "quality",
@@ -128,11 +129,7 @@ def out_of_fold(
     """
     if not len(x) == len(scores) == len(tiers) == len(problems):
         raise ValueError("expected features, a score, a tier and a problem for each answer")
-    names = list(dict.fromkeys(problems))
-    if len(names) < FOLDS:
-        raise ValueError(f"expected answers to at least {FOLDS} problems, got {len(names)}")
-    dealt = dict(zip(names, generator(seed, "critic").permutation(len(names)) % FOLDS, strict=True))
-    folds = np.array([dealt[problem] for problem in problems])
+    folds = folds_of(problems, seed)
     columns = np.hstack([x, _one_hot(tiers, list(dict.fromkeys(tiers)))])
     binary = _is_binary(scores)
     found = np.empty(len(scores))
@@ -140,6 +137,19 @@ def out_of_fold(
         out = folds == fold
         found[out] = _fitted(columns[~out], scores[~out], binary=binary)(columns[out])
     return found
+
+
+def folds_of(problems: Sequence[Hashable], seed: int) -> NDArray[np.intp]:
+    """Return the fold of each answer, of `FOLDS`; answers to one problem are in one fold.
+
+    Raises:
+        ValueError: fewer problems than folds.
+    """
+    names = list(dict.fromkeys(problems))
+    if len(names) < FOLDS:
+        raise ValueError(f"expected answers to at least {FOLDS} problems, got {len(names)}")
+    dealt = dict(zip(names, generator(seed, "critic").permutation(len(names)) % FOLDS, strict=True))
+    return np.array([dealt[problem] for problem in problems])
 
 
 def fit_critic(

@@ -18,7 +18,7 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState, Normalization, Ratio, Trace, TrainingBatch, single_turn
 from gce.domain.problems import Message
 from gce.errors import ModelError
-from gce.ports.model import Caching, Dealing, Learner, Model, Probe, Sampler, Scorer
+from gce.ports.model import Caching, Dealing, Embedder, Learner, Model, Probe, Sampler, Scorer
 
 __all__ = ["assert_same_arrays", "check_model"]
 
@@ -94,6 +94,8 @@ def check_model(
         _check_scores(case)
     if isinstance(model, Probe):
         _check_probe(case)
+    if isinstance(model, Embedder) and isinstance(model, Scorer):
+        _check_hidden_states(case)
     if isinstance(model, Probe) and isinstance(model, Learner):
         _check_attach(case)
 
@@ -515,3 +517,16 @@ def _check_probe(case: _Case) -> None:
     if _has(model, Learner):
         model.update(_batch(case, model))
         assert model.activation_statistics(case.prompts) == found, "the adapter is off while the blocks are probed"
+
+
+def _check_hidden_states(case: _Case) -> None:
+    model = case.make()
+    prompt, text = case.prompts[0], "some words"
+    base = model.hidden_states(prompt, text, adapter=False)
+    assert base.ndim == 2 and base.dtype == np.float32 and np.isfinite(base).all(), "one finite state for each token"
+    assert len(base) == len(model.log_probabilities(prompt, text)), "as many states as tokens are scored"
+    assert np.array_equal(model.hidden_states(prompt, text, adapter=False), base), "the same call, the same states"
+    if _has(model, Learner):
+        model.update(_batch(case, model))
+        assert not np.array_equal(model.hidden_states(prompt, text), base), "an update changes hidden states"
+        assert np.array_equal(model.hidden_states(prompt, text, adapter=False), base), "but not those of the base"

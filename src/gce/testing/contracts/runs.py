@@ -242,9 +242,11 @@ def _check_pins(run: RunWriter) -> None:
     run.pin(0)
     run.commit(1, example_state(1), {})
     run.commit(2, None, {})
-    for iteration in (1, 2, 99):
-        run.pin(iteration)
-    for iteration in range(3, 9):
+    run.pin(1)
+    run.commit(3, example_state(3), {})
+    for pinned in ((1, 3), (2,), (99,)):
+        run.pin(*pinned)
+    for iteration in range(4, 9):
         run.commit(iteration, example_state(iteration), {})
 
 
@@ -379,9 +381,9 @@ def _check_checkpoints(runs: Runs, name: str) -> None:
         run.commit(9, None, {})
     for verify in (True, False):
         with runs.read(name, verify=verify) as reader:
-            for asked, expected in ((None, 8), (8, 8), (1, 1)):
+            for asked, expected in ((None, 8), (8, 8), (1, 1), (3, 3)):
                 found, state = reader.checkpoint(asked)
-                assert found == expected, "the newest by default; the pinned one is kept, also over a restart"
+                assert found == expected, "the newest by default; pinned ones are kept, also over a restart"
                 assert_same_state(state, example_state(expected))
             for iteration in (0, 2, 9):
                 _refuses(BadInput, lambda each=iteration: reader.checkpoint(each), f"{iteration}, without a state")  # type: ignore[misc]

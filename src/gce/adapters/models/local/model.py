@@ -15,6 +15,7 @@ from attrs import evolve
 
 from gce.adapters.models.local.continuous_batching import Job, Rollout
 from gce.adapters.models.local.hidden_state_cache import HiddenStates
+from gce.adapters.models.local.token_sampling import Array
 from gce.adapters.models.local.token_sequences import (
     Example,
     Scored,
@@ -116,6 +117,10 @@ class Engine(SamplingEngine, Protocol):
 
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
         """Return activation statistics of each block on token sequences, with the adapter off."""
+        ...
+
+    def hidden(self, tokens: Sequence[int], start: int, *, adapter: bool) -> Array:
+        """Return (tokens from `start` on, width): what the head reads; logits where the head is no part of its own."""
         ...
 
     def clear_caches(self) -> None:
@@ -353,6 +358,11 @@ class LocalModel(LocalSampler):
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
         return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+
+    def hidden_states(self, messages: Sequence[Message], continuation: str, *, adapter: bool = True) -> Array:
+        """See `gce.ports.model.Embedder`."""
+        prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
+        return self.engine.hidden((*prompt, *written), len(prompt), adapter=adapter)
 
     def clear_caches(self) -> None:
         """See `gce.ports.model.Caching`."""

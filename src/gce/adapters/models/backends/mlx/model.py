@@ -24,6 +24,7 @@ from gce.adapters.models.backends.numpy.precision import Lowered, chosen_precisi
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
+from gce.adapters.models.local.token_sampling import Array
 from gce.adapters.models.local.token_sequences import Example, Scored
 from gce.adapters.system.process import share_heap, trim_heap, usable_cores
 from gce.domain.learning import LayerActivation, ModelState, Objective
@@ -229,6 +230,12 @@ class MlxEngine:
         """Return activation statistics of each block on token sequences, with the adapter off."""
         with self._adapter.off():
             return block_statistics(self.model, sequences)
+
+    def hidden(self, tokens: Sequence[int], start: int, *, adapter: bool) -> Array:
+        """See `gce.adapters.models.local.model.Engine`."""
+        with nullcontext() if adapter else self._adapter.off():
+            found = self._head[0](mx.array(list(tokens))[None])[0, start:]
+            return np.array(found.astype(mx.float32))
 
     def clear_caches(self) -> None:
         """Free the hidden states that are cached."""

@@ -18,6 +18,7 @@ from gce.adapters.models.formats.model_files import check_speaks, directory_dige
 from gce.adapters.models.local.continuous_batching import Job, all_together, roll_out
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
+from gce.adapters.models.local.token_sampling import Array
 from gce.adapters.models.local.token_sequences import Example, Scored, batch_arrays, passes, pooled, scored
 from gce.domain.learning import LayerActivation, ModelState, Objective
 from gce.errors import MissingExtra, ModelError, one_line
@@ -338,6 +339,13 @@ class TorchEngine:
             LayerActivation(layer=layer, mean_square=float(mean), update_mean_square=float(update))
             for layer, (mean, update) in enumerate(means)
         )
+
+    def hidden(self, tokens: Sequence[int], start: int, *, adapter: bool) -> Array:
+        """See `gce.adapters.models.local.model.Engine`."""
+        row = torch.tensor([list(tokens)], device=self.model.device)
+        with contextlib.nullcontext() if adapter else self._adapter.off(), torch.no_grad():
+            found: Array = self._to_hidden(row)[0, start:].float().cpu().numpy()
+        return found
 
     def clear_caches(self) -> None:
         """Nothing to do: nothing is kept between calls."""
