@@ -54,6 +54,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "train": ("rich",),
     "gguf": ("gguf", "safetensors"),
     "llama-cpp": ("llama-cpp-python", "gguf"),
+    "onnx": ("onnxruntime", "onnx", "transformers", "jinja2"),
     "hf": ("torch", "transformers", "peft", "safetensors"),
     "http": ("httpx2",),
     "report": ("matplotlib",),
