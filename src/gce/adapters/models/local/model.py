@@ -32,7 +32,15 @@ from gce.domain.models import CAPABILITIES, Capability, ModelInfo
 from gce.domain.problems import Message
 from gce.errors import ModelError
 
-__all__ = ["Engine", "LocalModel", "LocalSampler", "RollOut", "SamplingEngine"]
+__all__ = [
+    "AdaptableEngine",
+    "AdaptableLocalSampler",
+    "Engine",
+    "LocalModel",
+    "LocalSampler",
+    "RollOut",
+    "SamplingEngine",
+]
 
 
 class RollOut(Protocol):
@@ -48,7 +56,7 @@ _BASE_SCORES = 1 << 26
 
 
 class SamplingEngine(Protocol):
-    """A backend that samples and scores: a frozen base with a LoRA adapter. Works on tokens, not text."""
+    """A backend that samples and scores. Works on tokens, not text."""
 
     @property
     def blocks(self) -> int:
@@ -91,12 +99,16 @@ class SamplingEngine(Protocol):
         """Return the log-probabilities of the tokens from `start` on."""
         ...
 
+
+class AdaptableEngine(SamplingEngine, Protocol):
+    """A backend that samples and scores with a LoRA adapter on a frozen base."""
+
     def restore(self, state: ModelState) -> None:
         """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         ...
 
 
-class Engine(SamplingEngine, Protocol):
+class Engine(AdaptableEngine, Protocol):
     """A backend that learns too."""
 
     def attach(self, layers: Sequence[int]) -> None:
@@ -129,7 +141,7 @@ class Engine(SamplingEngine, Protocol):
 
 
 class LocalSampler:
-    """An engine with a tokenizer. Has `Sampler`, `Scorer`, `Dealing` and `Adaptable` of `gce.ports.model`."""
+    """An engine with a tokenizer. Has `Sampler`, `Scorer` and `Dealing` of `gce.ports.model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"sample", "score"})
 
@@ -215,11 +227,6 @@ class LocalSampler:
         prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
         return self.engine.scores((*prompt, *written), len(prompt), adapter=adapter)
 
-    def restore(self, state: ModelState) -> None:
-        """See `gce.ports.model.Adaptable`."""
-        self.engine.restore(state)
-        self._roll_out = None
-
     def _through_template(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
     ) -> tuple[int, ...]:
@@ -293,7 +300,18 @@ class LocalSampler:
         )
 
 
-class LocalModel(LocalSampler):
+class AdaptableLocalSampler(LocalSampler):
+    """One whose engine takes adapters. Has `Adaptable` of `gce.ports.model` too."""
+
+    engine: AdaptableEngine
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Adaptable`."""
+        self.engine.restore(state)
+        self._roll_out = None
+
+
+class LocalModel(AdaptableLocalSampler):
     """One whose engine learns. Has `Learner` and `Probe` of `gce.ports.model` too."""
 
     capabilities = CAPABILITIES

@@ -19,7 +19,7 @@ from gce.adapters.models.backends.llama_cpp.tokenizer import GgufTokenizer
 from gce.adapters.models.formats.adapter_files import LowRank
 from gce.adapters.models.formats.model_files import check_speaks, file_digest
 from gce.adapters.models.local.continuous_batching import Job, Rollout, all_together, roll_out
-from gce.adapters.models.local.model import LocalSampler, RollOut
+from gce.adapters.models.local.model import AdaptableLocalSampler, RollOut
 from gce.adapters.system.process import usable_cores
 from gce.domain.learning import ModelState
 
@@ -33,7 +33,7 @@ _MOST_SEQUENCES = 256
 
 def load_llama_model(
     path: Path, *, device: str | None = None, threads: int | None = None, max_batch: int = 64
-) -> LocalSampler:
+) -> AdaptableLocalSampler:
     """Load a GGUF file of any architecture that llama.cpp generates text with.
 
     Args:
@@ -51,13 +51,13 @@ def load_llama_model(
     check_speaks(str(path), template=bool(tokenizer.template), end=tokenizer.end)
     assert tokenizer.end is not None
     engine = LlamaEngine(model, digest=digest, threads=threads or usable_cores(), max_batch=max_batch)
-    return LocalSampler(
+    return AdaptableLocalSampler(
         engine, tokenizer, end=tokenizer.end, stop={tokenizer.end, *tokenizer.stop}, context=model.context or None
     )
 
 
 class LlamaEngine:
-    """Model and adapter in llama.cpp. See `gce.adapters.models.local.model.SamplingEngine`."""
+    """Model and adapter in llama.cpp. See `gce.adapters.models.local.model.AdaptableEngine`."""
 
     def __init__(self, model: GgufModel, *, digest: str, threads: int, max_batch: int) -> None:
         self._model = model
