@@ -14,8 +14,9 @@ from pathlib import Path
 
 from attrs import frozen
 
+from gce.adapters.runs.chain import CommitRow
 from gce.adapters.runs.checkpoint_folder import DamagedFileError, read_checkpoint
-from gce.adapters.runs.sqlite_file import CommitRow, RunDatabase, reading_failed
+from gce.adapters.runs.sqlite_file import RunDatabase, reading_failed
 from gce.errors import DamagedStore
 
 __all__ = ["Look", "checkpoint_of", "head_content", "head_problem", "is_whole", "look", "read_head", "way_out"]

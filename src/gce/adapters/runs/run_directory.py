@@ -33,6 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from gce.adapters.runs.chain import CommitRow
 from gce.adapters.runs.checkpoint_files import file_hashes, files_of_state, state_of_files
 from gce.adapters.runs.checkpoint_folder import (
     DamagedFileError,
@@ -43,7 +44,7 @@ from gce.adapters.runs.checkpoint_folder import (
     write_checkpoint,
 )
 from gce.adapters.runs.integrity import checkpoint_of, head_content, head_problem, is_whole, read_head, way_out
-from gce.adapters.runs.sqlite_file import CommitRow, RunDatabase, reading_failed
+from gce.adapters.runs.sqlite_file import RunDatabase, reading_failed
 from gce.adapters.runs.values import check_iteration, check_stream, encode
 from gce.adapters.system.durable_files import remove, sync_directory, write_file
 from gce.adapters.system.output_files import check_apart

@@ -1,9 +1,6 @@
-"""The SQLite file of a run: its config, its records, commits whose digests form a chain, and what is held since.
+"""The SQLite file of a run: its config, its records, commits whose digests form a `chain`, and what is held since.
 
-Each commit's digest covers the digest before it, its own row and its records; the first covers the config. A changed
-bit in what was committed breaks the chain, except that the chain cannot tell when commits are missing at its end. What
-is held since the last commit goes on with the chain. Bits of the file that hold nothing are free to change. The digests
-guard against accidents, not against someone who recomputes them.
+Bits of the file that hold nothing are free to change.
 
 `sqlite_views` are for other programs: `SELECT tier, avg(correct) FROM rollouts GROUP BY tier`. Any other stream whose
 name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`. `kept_answers` repeats, for
@@ -22,21 +19,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
-from gce.adapters.runs.checkpoint_files import content_hash
+from gce.adapters.runs.chain import (
+    CommitRow,
+    commit_values,
+    config_digest,
+    config_rows,
+    held_digest,
+    verified_commits,
+    written_digest,
+    wrong_held,
+)
 from gce.adapters.runs.sqlite_views import VIEWS
-from gce.adapters.runs.values import encode
 from gce.errors import DamagedStore, GceError, one_line
 
-__all__ = ["CommitRow", "RunDatabase", "reading_failed"]
+__all__ = ["RunDatabase", "reading_failed"]
 
 _APPLICATION = 0x67636531
 _LAYOUT = 4
 _SINCE = {"held": 2, "written": 2, "kept_answers": 3}
 """The layout that brought a table; a run of an older one gets it when it is opened to go on."""
-_CHAIN = "gce run 1"
-"""What every chain of digests begins with."""
 _TABLES = {
     "config": "CREATE TABLE config (name TEXT NOT NULL, value TEXT NOT NULL)",
     # Without rowid there is one tree, so what the digest is taken of is what `read` finds.
@@ -63,19 +64,6 @@ _PLAIN_VIEWS_SINCE = 3
 _IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
 _ROWS_AT_ONCE = 256
 _BUSY_SECONDS = 30.0
-
-
-@frozen
-class CommitRow:
-    """What a commit says beside its records and the loop's state."""
-
-    iteration: int
-    checkpoint: str | None
-    """Name of the checkpoint's directory."""
-    hashes: Mapping[str, str] | None
-    """SHA-256 of each file of the checkpoint."""
-    pinned: tuple[int, ...]
-    digest: str
 
 
 class RunDatabase:
@@ -119,7 +107,7 @@ class RunDatabase:
     @staticmethod
     def start(path: Path, config: Mapping[str, Any]) -> str:
         """Write a new database with this config and no commits; its first digest."""
-        rows = [(name, encode({name: value})) for name, value in json.loads(encode(config, "config")).items()]
+        rows = config_rows(config)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = FULL")
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -129,7 +117,7 @@ class RunDatabase:
                 db.execute(statement)
             db.executemany("INSERT INTO config VALUES (?, ?)", rows)
             db.execute("COMMIT")
-        return _config_digest(rows)
+        return config_digest(rows)
 
     def close(self) -> None:
         """Close the connection."""
@@ -172,7 +160,7 @@ class RunDatabase:
 
     def first_digest(self) -> str:
         """What the chain starts from."""
-        return _config_digest(self._rows("SELECT name, value FROM config ORDER BY rowid"))
+        return config_digest(self._rows("SELECT name, value FROM config ORDER BY rowid"))
 
     def config(self) -> dict[str, Any]:
         """The config given to `start`."""
@@ -226,18 +214,7 @@ class RunDatabase:
 
         `before` is the digest to chain to; the row's own is ignored. `on_commit` is called last before the commit.
         """
-        summed = hashlib.sha256()
-        for record in sorted(records, key=lambda record: (record[0].encode(), record[1])):
-            _add(summed, *record)
-        values = (
-            row.iteration,
-            row.checkpoint,
-            None if row.hashes is None else content_hash(row.hashes),
-            None if row.hashes is None else json.dumps(dict(row.hashes)),
-            json.dumps(row.pinned),
-            loop,
-        )
-        digest = _chained(before, values, summed.hexdigest())
+        values, committed = commit_values(row, loop, records, before=before)
         with self._transaction():
             began = {stream for stream, sequence, _ in records if sequence == 0}
             for stream in sorted(stream for stream in began if _has_view(stream, self._layout)):
@@ -247,19 +224,18 @@ class RunDatabase:
                 "INSERT INTO records (stream, sequence, iteration, body) VALUES (?, ?, ?, ?)",
                 ((stream, sequence, row.iteration, body) for stream, sequence, body in records),
             )
-            self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest))
+            self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, committed.digest))
             self._db.execute("DELETE FROM held")
             on_commit()
-        return _commit_row(values, digest)
+        return committed
 
     def hold(self, body: str, *, before: str, on_hold: Callable[[], None] = lambda: None) -> None:
         """Add what is held until the next commit; `before` is the last commit's digest. `on_hold` is called last."""
         with self._transaction():
             earlier = self._rows("SELECT sequence, digest FROM held ORDER BY sequence DESC LIMIT 1")
             sequence, previous = (earlier[0][0] + 1, earlier[0][1]) if earlier else (0, before)
-            self._db.execute(
-                "INSERT INTO held VALUES (?, ?, ?)", (sequence, body, _chained(previous, [sequence], body))
-            )
+            digest = held_digest(previous, sequence, body)
+            self._db.execute("INSERT INTO held VALUES (?, ?, ?)", (sequence, body, digest))
             on_hold()
 
     def held(self) -> list[dict[str, Any]]:
@@ -275,13 +251,10 @@ class RunDatabase:
         """What is wrong, in words, with what came after the commit of this digest and belongs to no commit, if any."""
         if self._layout < _SINCE["held"]:
             return None
-        digest = before
-        for place, (sequence, body, stored) in enumerate(self._each("SELECT * FROM held ORDER BY sequence")):
-            digest = _chained(digest, [place], body)
-            if (sequence, digest) != (place, stored):
-                return "run.sqlite: what is held since the last commit does not match its digest"
+        if (problem := wrong_held(before, self._each("SELECT * FROM held ORDER BY sequence"))) is not None:
+            return f"run.sqlite: {problem}"
         for name, hash_, iteration, stored in self._each("SELECT * FROM written"):
-            if stored != _chained(_CHAIN, [name, iteration], hash_):
+            if stored != written_digest(name, iteration, hash_):
                 return "run.sqlite: what it says of files beside it does not match its digest"
         return self._wrong_answers()
 
@@ -319,7 +292,7 @@ class RunDatabase:
             self._db.executemany("INSERT INTO kept_answers VALUES (?, ?, ?)", rows)
 
     def _announce(self, name: str, hash_: str, iteration: int) -> None:
-        digest = _chained(_CHAIN, [name, iteration], hash_)
+        digest = written_digest(name, iteration, hash_)
         self._db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (name, hash_, iteration, digest))
 
     def settle(self, name: str, hash_: str) -> None:
@@ -347,7 +320,7 @@ class RunDatabase:
 
     def _hashes(self, name: str) -> set[str]:
         found = self._rows("SELECT hash, iteration, digest FROM written WHERE name = ?", name)
-        if any(digest != _chained(_CHAIN, [name, iteration], hash_) for hash_, iteration, digest in found):
+        if any(digest != written_digest(name, iteration, hash_) for hash_, iteration, digest in found):
             raise DamagedStore(f"{self.path}: what it says of {name} does not match its digest: put back a copy of it")
         return {hash_ for hash_, _, _ in found}
 
@@ -377,21 +350,12 @@ class RunDatabase:
             raise sqlite3.DatabaseError(str(report))
         if changed := self._changed_definition():
             raise sqlite3.DatabaseError(f"the definition of {changed} is not as it was written")
-        sums: dict[object, Any] = {}
-        query = "SELECT stream, sequence, body, iteration FROM records ORDER BY stream, sequence"
-        for stream, sequence, body, iteration in self._each(query):
-            _add(sums.setdefault(iteration, hashlib.sha256()), stream, sequence, body)
-        commits: list[CommitRow] = []
-        digest = self.first_digest()
-        nothing = hashlib.sha256()
-        for *values, stored in self._each("SELECT * FROM commits ORDER BY iteration"):
-            digest = _chained(digest, values, sums.pop(values[0], nothing).hexdigest())
-            if digest != stored:
-                return commits, f"run.sqlite: what iteration {values[0]} committed does not match its digest"
-            commits.append(_commit_row(values, digest))
-        if sums:
-            return commits, f"run.sqlite: it holds records of iteration {next(iter(sums))!r} but no such commit"
-        return commits, None
+        commits, problem = verified_commits(
+            self.first_digest(),
+            self._each("SELECT stream, sequence, body, iteration FROM records ORDER BY stream, sequence"),
+            self._each("SELECT * FROM commits ORDER BY iteration"),
+        )
+        return commits, None if problem is None else f"run.sqlite: {problem}"
 
     def _changed_definition(self) -> str | None:
         found = set(self._rows("SELECT name, sql FROM sqlite_master"))
@@ -460,33 +424,3 @@ def _is_object(line: str) -> bool:
 def _view(stream: str) -> str:
     query = f"SELECT iteration, sequence, body FROM records WHERE stream = '{stream}' ORDER BY sequence"
     return f'CREATE VIEW "{stream}" AS {query}'
-
-
-def _add(summed: Any, stream: object, sequence: object, body: object) -> None:
-    # Lengths first, so that no two different sequences of records give the same bytes. What is not text was damaged.
-    parts = [str(part).encode() if isinstance(part, (str, int)) else b"?" for part in (stream, sequence, body)]
-    summed.update(b"%d %d %d\n" % tuple(len(part) for part in parts))
-    for part in parts:
-        summed.update(part)
-
-
-def _chained(before: str, values: Sequence[object], records: str) -> str:
-    try:
-        return hashlib.sha256(json.dumps([before, *values, records]).encode()).hexdigest()
-    except TypeError:  # bytes where text was written
-        return "damaged"
-
-
-def _config_digest(rows: Sequence[tuple[Any, ...]]) -> str:
-    return _chained(_CHAIN, [part for row in rows for part in row], "")
-
-
-def _commit_row(values: Sequence[Any], digest: str) -> CommitRow:
-    iteration, checkpoint, _, hashes, pinned, _ = values
-    return CommitRow(
-        iteration=iteration,
-        checkpoint=checkpoint,
-        hashes=None if hashes is None else json.loads(hashes),
-        pinned=tuple(json.loads(pinned)),
-        digest=digest,
-    )
