@@ -33,7 +33,7 @@ from gce.domain.statistics import (
     interval,
     mcnemar,
     paired_difference,
-    sign_flip_p,
+    sign_flip_test,
     stratified_bootstrap,
 )
 
@@ -74,7 +74,9 @@ def rejections(samples: Samples, *, n: int, repetitions: int, planted: bool) -> 
             changes.append((_changed(other, rng) if planted else other) - one)
             counts[f"McNemar, {tier} alone"] += _p(changes[-1]) < LEVEL
         counts["McNemar"] += _p(np.concatenate(changes)) < LEVEL
-        counts["over tiers"] += sign_flip_p([change.tolist() for change in changes], rng, repetitions=DRAWN) < LEVEL
+        counts["over tiers"] += (
+            sign_flip_test([change.tolist() for change in changes], rng, repetitions=DRAWN)[1] < LEVEL
+        )
     return counts
 
 
@@ -98,6 +100,10 @@ def _tiers(rng: np.random.Generator, n: int) -> Iterator[Numbers]:
     return (_rewards(rng, n)[0] for _ in range(3))
 
 
+def _unequal(rng: np.random.Generator, n: int) -> Iterator[Numbers]:
+    return (tier + gain for tier, gain in zip(_tiers(rng, n), (-0.2, 0.0, 0.2), strict=True))
+
+
 def _outcomes(rng: np.random.Generator, n: int, rows: int = 1) -> Numbers:
     """Differences of right and wrong answers of `rows` evaluations from one: (rows, n)."""
     right = rng.random((rows + 1, n)) < rng.beta(0.5, 0.5, n)
@@ -116,7 +122,7 @@ def _misses(found: Estimate) -> bool:
 
 
 def _signs(rng: np.random.Generator, *tiers: Numbers) -> float:
-    return sign_flip_p([tier.tolist() for tier in tiers], rng, repetitions=FEWER)
+    return sign_flip_test([tier.tolist() for tier in tiers], rng, repetitions=FEWER)[1]
 
 
 def _bootstrap(rng: np.random.Generator, *tiers: Numbers) -> Estimate:
@@ -141,6 +147,9 @@ def nulls() -> Iterator[tuple[str, str, Null]]:
     yield "graded rewards, 1 tier", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_rewards(rng, n)))
     yield "graded rewards, 3 tiers", "sign flips", lambda rng, n: _signs(rng, *_tiers(rng, n)) < LEVEL
     yield "graded rewards, 3 tiers", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_tiers(rng, n)))
+    unequal = "graded rewards, 3 tiers that gain -0.2, 0 and 0.2"
+    yield unequal, "sign flips", lambda rng, n: _signs(rng, *_unequal(rng, n)) < LEVEL
+    yield unequal, "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_unequal(rng, n)))
     yield "right or wrong, 1 tier", "McNemar, exact", lambda rng, n: _p(_outcomes(rng, n)) < LEVEL
     yield "right or wrong, 1 tier", "interval of Bonett and Price", lambda rng, n: _misses(_wald(_outcomes(rng, n)))
     yield (

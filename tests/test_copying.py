@@ -31,6 +31,9 @@ PROMPTS = (
         ("the first words that vary", "orse h' (6"),
         ("the longest words that vary", "orse h' (6"),
         ("all words that vary", "orse h' (6"),
+        ("the whole prompt", "Unscramble 'orse h' (6 letters), please. Answer with one word."),
+        ("the first quoted text, 2 times", "orse h orse h"),
+        ("the first word that varies, 5 times", "orse orse orse orse orse"),
     ],
 )
 def test_what_each_rule_copies(rule: str, part: str) -> None:
@@ -44,6 +47,19 @@ def test_runs_of_words_that_vary() -> None:
     assert copied["the first words that vary"] == "7" and copied["the last words that vary"] == "11 12"
     assert copied["the longest words that vary"] == "11 12" and copied["all words that vary"] == "7 11 12"
     assert copied["the third word that varies"] == "12" and copied["the first quoted text"] == ""
+
+
+def test_a_list_goes_on_with_a_comma() -> None:
+    rules = copying_rules(["Order 'a, b, c' now", "Order 'd, e, f' now"])
+    assert rules["the first quoted text, 2 times"]("Order 'c, a' now") == "c, a, c, a"
+
+
+def test_a_long_part_is_not_repeated() -> None:
+    """2,001 characters five times, with spaces between, are more than 10,000."""
+    rules = copying_rules(["x" * 2001])
+    assert len(rules["the last word, 2 times"]("x" * 2001)) == 4003
+    assert rules["the last word, 5 times"]("x" * 2001) == ""
+    assert rules["the first quoted text, 2 times"]("nothing is quoted") == ""
 
 
 def test_one_prompt_alone_says_nothing_of_what_varies() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,37 @@ def test_right_and_wrong_are_compared_by_mcnemar_and_bonett_and_price() -> None:
     assert found.adjusted == found.p
 
 
-def test_graded_rewards_are_compared_by_sign_flips_and_a_bootstrap() -> None:
-    """Differences 0.5, 0.5 and -0.5, 0.5: the mean of tiers is 1/4; of 16 sign patterns 10 are as far from 0."""
+def test_graded_rewards_are_compared_by_sign_flips_and_what_they_do_not_reject() -> None:
+    """Differences 0.5, 0.5 and -0.5, 0.5: the mean of tiers is 1/4; of 16 sign patterns 10 are as far from 0.
+
+    Of four problems no p is below 2/16, so that nothing in [-1, 1] is excluded.
+    """
     pairs = [("T0", 0.0, 0.5), ("T0", 0.25, 0.75), ("T1", 0.5, 0.0), ("T1", 0.5, 1.0)]
     found = paired_gain(pairs)
     assert (found.gained, found.lost, found.mean.value) == (3, 1, 0.25)
-    assert found.p == pytest.approx(10 / 16, abs=0.02)
-    assert found.mean.low == 0.0 and found.mean.high == 0.5
-    assert found == paired_gain(pairs), "its random numbers are fixed"
-    assert gain_line(found, rewards=True).startswith("mean reward, after - before: +0.250 (+0.000 to +0.500) in [0, 1]")
+    assert found.p == 10 / 16
+    assert (found.mean.low, found.mean.high) == (-1.0, 1.0)
+    assert gain_line(found, rewards=True).startswith("mean reward, after - before: +0.250 (-1.000 to +1.000) in [0, 1]")
+
+
+def test_an_interval_never_excludes_0_beside_a_p_that_does_not() -> None:
+    """The eighth trial's six questions: three of them gained 1/2, of which 2 of 8 signs are as far off; p = 1/4."""
+    found = paired_gain([("all", 0.0, 0.5)] * 3 + [("all", 0.0, 0.0)] * 2 + [("all", 0.5, 0.5)])
+    assert (found.mean, found.p) == (Estimate(0.25, 0.0, 0.5), 0.25)
+    assert gain_line(found, rewards=True) == (
+        "mean reward, after - before: +0.250 (+0.000 to +0.500) in [0, 1], paired by problem; 3 gained, 0 lost, "
+        "p = 0.250 (sign flips)"
+    )
+
+
+def test_measures_of_any_size_are_not_cut() -> None:
+    found = paired_gain([("all", 10.0, 14.0)] * 2)
+    assert (found.mean.low, found.mean.high) == (-math.inf, math.inf)
+
+
+def test_random_signs_are_fixed() -> None:
+    pairs = [("all", 0.0, number / 20) for number in range(20)]
+    assert paired_gain(pairs) == paired_gain(pairs)
 
 
 def test_several_rows_have_holms_correction() -> None:

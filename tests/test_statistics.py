@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gce.domain import randomness
@@ -25,7 +25,7 @@ from gce.domain.statistics import (
     mean_pass_at_k,
     paired_difference,
     pass_at_k,
-    sign_flip_p,
+    sign_flip_test,
     stratified_bootstrap,
     wilson,
 )
@@ -511,25 +511,25 @@ class TestStratified:
         +1 and four losses, and their opposites.
         """
         even, ahead, behind = (
-            sign_flip_p(strata, randomness.generator(0, "sizes"), repetitions=40_000)
+            sign_flip_test(strata, randomness.generator(0, "sizes"))[1]
             for strata in (
                 [[1.0], [-1.0] * 4],
                 [[1.0], [1.0, -1.0, -1.0, -1.0]],
                 [[-1.0], [-1.0, 1.0, 1.0, 1.0]],
             )
         )
-        assert even == 1.0
-        assert (ahead, behind) == pytest.approx((30 / 32, 30 / 32), abs=0.01)
+        assert (even, ahead, behind) == (1.0, 30 / 32, 30 / 32)
 
     def test_signs_drawn_by_lot_by_hand(self) -> None:
         """Shares 1/4, 1/4, 1/10, -1/10 make 1/2: as far off are 1/2 (two ways), 0.7, and their opposites, 6 of 16."""
-        found = sign_flip_p(self.STRATA, randomness.generator(0, "signs"), repetitions=40_000)
-        assert found == pytest.approx(6 / 16, abs=0.01)
+        exact = sign_flip_test(self.STRATA, randomness.generator(0, "signs"))[1]
+        drawn = sign_flip_test(self.STRATA, randomness.generator(0, "signs"), repetitions=500)[1]
+        assert exact == 6 / 16 and drawn == pytest.approx(6 / 16, abs=0.06) and drawn != exact
 
     @pytest.mark.parametrize(("gained", "lost"), [(4, 0), (9, 2), (30, 14)])
     def test_on_one_stratum_of_changes_it_is_the_exact_paired_test(self, gained: int, lost: int) -> None:
         values = [1.0] * gained + [-1.0] * lost + [0.0] * 50
-        found = sign_flip_p([values], randomness.generator(0, "signs"), repetitions=40_000)
+        found = sign_flip_test([values], randomness.generator(0, "signs"), repetitions=40_000)[1]
         assert found == pytest.approx(mcnemar(gained, lost), abs=0.01)
 
     def test_one_stratum_is_the_usual_bootstrap(self) -> None:
@@ -545,7 +545,7 @@ class TestStratified:
             strata = [rng.normal(0.0, 1.0, 60).tolist(), rng.choice([-1.0, 0.0, 1.0], 20).tolist()]
             found = stratified_bootstrap(strata, rng, repetitions=400)
             covered += found.low <= 0 <= found.high
-            false += sign_flip_p(strata, rng, repetitions=400) < 0.05
+            false += sign_flip_test(strata, rng, repetitions=400)[1] < 0.05
         assert covered >= 364
         assert false <= 36
 
@@ -554,16 +554,64 @@ class TestStratified:
         assert one == other
 
     def test_no_change_is_no_evidence_and_nothing_but_change_is_all(self) -> None:
-        assert sign_flip_p([[0.0] * 9], randomness.generator(0, "signs")) == 1.0
-        assert sign_flip_p([[1.0] * 30], randomness.generator(0, "signs")) == 1 / 10_001
+        assert sign_flip_test([[0.0] * 9], randomness.generator(0, "signs")) == (Estimate(0.0, 0.0, 0.0), 1.0)
+        found, p = sign_flip_test([[1.0] * 30], randomness.generator(0, "signs"))
+        assert (found.value, p) == (1.0, 1 / 10_001) and (found.low, found.high) == pytest.approx((1.0, 1.0))
 
     def test_what_was_found_counts_as_one_more_draw(self) -> None:
         """Of 9 draws and itself it is as far off as 1 at least, and as 10 at most."""
-        assert sign_flip_p([[1.0] * 30], randomness.generator(0, "signs"), repetitions=9) == 1 / 10
-        assert sign_flip_p([[0.0] * 9], randomness.generator(0, "signs"), repetitions=9) == 1.0
+        assert sign_flip_test([[1.0] * 30], randomness.generator(0, "signs"), repetitions=9)[1] == 1 / 10
+        assert sign_flip_test([[0.0] * 9], randomness.generator(0, "signs"), repetitions=9)[1] == 1.0
+
+    def test_six_values_by_hand(self) -> None:
+        """Three gains of 1/2 and three of 0: of 8 ways to sign the gains two are as far off; p = 1/4.
+
+        Of 64 flips 4 have to be within 5 %: none and all, and the least value alone against the others, both ways. So
+        the interval goes from the least value to the largest, and touches 0.
+        """
+        found = sign_flip_test([[0.0, 0.5, 0.0, 0.5, 0.0, 0.5]], randomness.generator(0, "six"))
+        assert found == (Estimate(0.25, 0.0, 0.5), 0.25)
+        above, p = sign_flip_test([[0.1, 0.5, 0.2, 0.6, 0.3, 0.4]], randomness.generator(0, "six"))
+        assert (above.low, above.high, p) == pytest.approx((0.1, 0.6, 2 / 64))
+
+    def test_seven_values_by_hand(self) -> None:
+        """Of 128 flips 7 are above 5 %, so that the fourth pair counts, after that of none and all.
+
+        The least means of subsets are 0, 1/2 (0 and 1) and 1; the largest 64, 48 (64 and 32) and 40 (64 and 16).
+        """
+        found, p = sign_flip_test([[0.0, 1.0, 4.0, 8.0, 16.0, 32.0, 64.0]], randomness.generator(0, "seven"))
+        assert (found.low, found.high, p) == pytest.approx((1.0, 40.0, 4 / 128))
+
+    def test_five_values_cannot_tell(self) -> None:
+        found, p = sign_flip_test([[0.5] * 5], randomness.generator(0, "five"))
+        assert (found.low, found.high, p) == (-math.inf, math.inf, 2 / 32)
+        narrower, _ = sign_flip_test([[0.5] * 5], randomness.generator(0, "five"), confidence=0.9)
+        assert (narrower.low, narrower.high) == (0.5, 0.5)
+
+    def test_limits_of_strata_of_other_sizes_by_hand(self) -> None:
+        """Weights 1/2 of the single value and 1/10 of each of the five: the least subset mean is the least value's."""
+        found, p = sign_flip_test([[3.0], [1.0, 2.0, 2.0, 2.0, 2.0]], randomness.generator(0, "unequal"))
+        assert found.value == pytest.approx((3.0 + 9.0 / 5) / 2)
+        assert (found.low, found.high, p) == pytest.approx((1.0, 3.0, 2 / 64))
+
+    @given(
+        st.lists(st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.3, 1.0]), min_size=1, max_size=9), min_size=1)
+    )
+    @settings(max_examples=60)
+    def test_the_interval_leaves_out_0_exactly_if_p_is_below_5_percent(self, strata: Any) -> None:
+        found, p = sign_flip_test(strata, randomness.generator(0, "agree"), repetitions=999)
+        assert (not found.low <= 0.0 <= found.high) == (p < 0.05)
+        assert found.low <= found.value + 1e-9 and found.value - 1e-9 <= found.high
+
+    @given(st.lists(st.integers(-8, 8), min_size=1, max_size=9), st.integers(-4, 4))
+    def test_the_interval_is_what_the_test_does_not_reject(self, values: list[int], shift: int) -> None:
+        """Eighths are exact: the test of the values less d gives p >= 5 % exactly if d is in the interval."""
+        found, _ = sign_flip_test([[value / 8 for value in values]], randomness.generator(0, "invert"))
+        _, p = sign_flip_test([[(value - shift) / 8 for value in values]], randomness.generator(0, "invert"))
+        assert (found.low <= shift / 8 + 1e-9 and shift / 8 - 1e-9 <= found.high) == (p >= 0.05)
 
     @pytest.mark.parametrize("strata", [[], [[]], [[1.0], []]])
-    @pytest.mark.parametrize("made", [stratified_bootstrap, sign_flip_p])
+    @pytest.mark.parametrize("made", [stratified_bootstrap, sign_flip_test])
     def test_nothing_is_refused(self, made: Any, strata: Any) -> None:
         with pytest.raises(ValueError, match="expected strata with at least one value each"):
             made(strata, randomness.generator(0, "x"))

@@ -17,8 +17,7 @@ from gce.domain.statistics import (
     holm,
     mcnemar,
     paired_difference,
-    sign_flip_p,
-    stratified_bootstrap,
+    sign_flip_test,
 )
 
 if TYPE_CHECKING:
@@ -64,8 +63,8 @@ def paired_gain(pairs: Sequence[Pair]) -> Gain:
     """Compare two policies on one value per problem; `adjusted` is p, as for a single comparison.
 
     If all values are 0 or 1, the interval is that of `paired_difference` and the test McNemar's. Otherwise, as for
-    graded rewards, the interval is a bootstrap over problems within tiers and the test a sign-flip test; their random
-    numbers are fixed.
+    graded rewards, the test is a sign-flip test with fixed random numbers, and the interval its inversion: it excludes
+    0 exactly if p < 0.05. Fewer than six problems in [0, 1] cannot tell, so the interval is [-1, 1].
 
     Raises:
         ValueError: no pairs.
@@ -75,12 +74,14 @@ def paired_gain(pairs: Sequence[Pair]) -> Gain:
         differences.setdefault(tier, []).append(after - before)
     strata = list(differences.values())
     gained, lost = (sum(sign * each > 0 for tier in strata for each in tier) for sign in (1, -1))
-    if {number for _, *numbers in pairs for number in numbers} <= {0.0, 1.0}:
+    values = {number for _, *numbers in pairs for number in numbers}
+    if values <= {0.0, 1.0}:
         mean = paired_difference([(tier.count(1.0), tier.count(-1.0), len(tier)) for tier in strata])
         p = mcnemar(gained, lost)
     else:
-        mean = stratified_bootstrap(strata, generator(0, "gain"))
-        p = sign_flip_p(strata, generator(0, "gain, p"))
+        mean, p = sign_flip_test(strata, generator(0, "gain, p"))
+        if min(values) >= 0.0 and max(values) <= 1.0:
+            mean = evolve(mean, low=max(-1.0, mean.low), high=min(1.0, mean.high))
     return Gain(mean, gained, lost, p, p)
 
 

@@ -19,9 +19,6 @@ from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, Estimate, mean_di
 
 __all__ = ["UnearnedRise", "is_unearned", "last_third", "rise_between", "rise_over"]
 
-LEVEL = 0.05
-"""p value below which a paired gain is statistically significant: an interval alone excludes 0 too often for few
-problems."""
 MOST_RIGHT = 0.5
 """Share of right answers from which on a rise is not called unearned."""
 
@@ -69,8 +66,6 @@ def is_unearned(reward: Estimate, right: Estimate, *, share_after: float) -> boo
 def rise_between(rewards: Sequence[Pair], right: Sequence[Pair]) -> UnearnedRise | None:
     """The unearned rise from one test to another on the same problems; None where there is none.
 
-    The gain in mean reward must also be statistically significant (sign flips, p < 0.05).
-
     Args:
         rewards: by problem, its reward before and after.
         right: likewise, 1 for a right answer and 0 for any other.
@@ -79,7 +74,7 @@ def rise_between(rewards: Sequence[Pair], right: Sequence[Pair]) -> UnearnedRise
         return None
     reward, share = paired_gain(rewards), paired_gain(right)
     (before, after), (_, share_after) = means_of_tiers(rewards), means_of_tiers(right)
-    if reward.p >= LEVEL or not is_unearned(reward.mean, share.mean, share_after=share_after):
+    if not is_unearned(reward.mean, share.mean, share_after=share_after):
         return None
     was, now = (round(sum(values)) for values in ([pair[1] for pair in right], [pair[2] for pair in right]))
     n = len(right)

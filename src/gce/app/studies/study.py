@@ -17,7 +17,7 @@ from gce.domain.outcomes import coverage
 from gce.domain.paired import hierarchical_bootstrap
 from gce.domain.problems import ProblemId
 from gce.domain.randomness import generator
-from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
+from gce.domain.statistics import Estimate, holm, sign_flip_test, stratified_bootstrap
 from gce.ports.runs import Runs
 
 __all__ = [
@@ -227,7 +227,7 @@ def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping
         return Effect(name, seeds, mean, against, (), None, (), None)
     by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes.values())
     difference = stratified_bootstrap(strata, generator(0, "bootstrap", name, against))
-    p = sign_flip_p(strata, generator(0, "signs", name, against))
+    _, p = sign_flip_test(strata, generator(0, "signs", name, against))
     over = generator(0, "hierarchical", name, against)
     across = hierarchical_bootstrap(_by_tier(list(changes.values())), over) if len(changes) > 1 else None
     return Effect(name, seeds, mean, against, tuple(changes), difference, by_seed, p, across=across)

@@ -17,14 +17,26 @@ Copy = Callable[[str], str]
 _AROUND = " \t\n.,:;!?\"'`()[]{}<>*"
 """Signs that belong to the sentence around a part, not to it."""
 _QUOTED = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]+)[\"'`\u2019\u201d]")
+_TIMES = (2, 5)
+_MOST_REPEATED = 10_000
+"""Characters of a part with its repetitions."""
 _PLACES = {"first": 0, "second": 1, "third": 2, "second to last": -2, "last": -1}
 
 
 def copying_rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
-    """Return rules by what they copy: words and runs of words that vary between these prompts, lines, quoted text.
+    """Return rules by what they copy: words and runs of words that vary between these prompts, lines, quoted text, all.
 
-    With fewer than two prompts, nothing is known to vary.
+    Each part is copied once, and several times in a row: a score that lets text stand between the right parts finds
+    any order in repetitions of a list. With fewer than two prompts, nothing is known to vary.
     """
+    once = _rules(prompts)
+    again = {
+        f"{name}, {times} times": partial(_repeated, rule, times) for times in _TIMES for name, rule in once.items()
+    }
+    return once | again
+
+
+def _rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
     words = [{_bare(word) for word in text.split()} for text in prompts]
     template = frozenset.intersection(*map(frozenset, words)) if len(words) > 1 else None
     rules: dict[str, Copy] = {
@@ -33,6 +45,7 @@ def copying_rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
         "the first line": lambda text: _at(_lines(text), 0),
         "the last line": lambda text: _at(_lines(text), -1),
         "the first quoted text": lambda text: _at(_QUOTED.findall(text), 0),
+        "the whole prompt": lambda text: " ".join(text.split()),
     }
     if template is None:
         return rules
@@ -43,6 +56,13 @@ def copying_rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
     rules["the longest words that vary"] = lambda text: max(_runs(text, template), key=len, default="")
     rules["all words that vary"] = lambda text: " ".join(_runs(text, template))
     return rules
+
+
+def _repeated(rule: Copy, times: int, text: str) -> str:
+    """Empty where this would be too long. A part with commas is a list, which goes on."""
+    part = rule(text)
+    repeated = (", " if "," in part else " ").join([part] * times)
+    return repeated if part and len(repeated) <= _MOST_REPEATED else ""
 
 
 def _bare(word: str) -> str:
