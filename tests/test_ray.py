@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toy_task
-from test_executors import Raising
 
 pytest.importorskip("ray")
 
@@ -46,7 +44,8 @@ class Nodes:
             head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20},
         )
         self.nodes: list[Any] = []
-        self.add(), self.add()
+        self.add()
+        self.add()
 
     def add(self) -> None:
         self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=100 << 20))
@@ -166,7 +165,8 @@ def kept(executor: Mapping[str, Any], **more: Any) -> tuple[str, bytes]:
         for record in found["iterations"]:
             del record["seconds"]
         found["test"] = run.answers("test-after")
-    arrays = result.model.model.state().arrays
+    model: Any = result.model.model
+    arrays = model.state().arrays
     return json.dumps(found), b"".join(arrays[name].tobytes() for name in sorted(arrays))
 
 
@@ -181,7 +181,7 @@ def test_a_run_whose_worker_is_killed_again_and_again_ends_with_the_same_bytes(n
     whole, kills = kept({}), 0
     inner = RayWorkers._finished
 
-    def killing(self: RayWorkers, running: Mapping[Any, Any]) -> list[Any]:
+    def killing(self: RayWorkers, running: dict[Any, Any]) -> list[Any]:
         nonlocal kills
         at_work = [worker for worker in self._workers if worker.place and worker.busy]
         if at_work and sum(worker.done for worker in self._workers) >= 5 and kills < 5:
@@ -207,7 +207,6 @@ def test_a_node_may_die_and_the_rest_goes_on(nodes: Nodes, two: RayWorkers) -> N
 
 
 def test_what_raises_where_it_is_judged_has_failed(nodes: Nodes) -> None:
-    assert Raising
     with pytest.raises(GceError, match="out of order"):
         gce.train(**SMALL, evaluator="test_executors:Raising", executor=where(nodes), progress=False)
 
@@ -219,10 +218,10 @@ def test_a_study_is_one_job_whose_runs_survive_the_death_of_a_worker(nodes: Node
     arguments += ["--executor", "ray", "--workers", "2", "--address", nodes.cluster.address, "--iterations", "2"]
     inner, kills = RayWorkers._finished, 0
 
-    def killing(self: RayWorkers, running: Mapping[Any, Any]) -> list[Any]:
+    def killing(self: RayWorkers, running: dict[Any, Any]) -> list[Any]:
         nonlocal kills
-        begun = [worker for worker in self._workers if worker.place and worker.busy]
-        if begun and not kills and list(folder.rglob("run.sqlite")):
+        begun = [each for each in self._workers if each.place and each.busy]
+        if begun and not kills and any(folder.rglob("run.sqlite")):
             os.kill(int(begun[0].place.rpartition(" ")[2]), signal.SIGKILL)
             kills += 1
         return inner(self, running)
@@ -246,4 +245,3 @@ def test_too_few_machines_and_no_cluster_are_said_in_one_line(nodes: Nodes) -> N
 
 def test_settings_that_do_not_matter_are_not_kept() -> None:
     assert set(to_plain(gce.app.settings.records.ExecutorSettings())) == {"runner"}
-    assert toy_task

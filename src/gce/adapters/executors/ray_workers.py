@@ -177,7 +177,7 @@ class RayWorkers:
             self._workers = [self._new(number) for number in range(1, self._count + 1)]
 
     def _connect(self) -> None:
-        shown = {"log_to_driver": self._show_output, "logging_level": "ERROR"}
+        shown: dict[str, Any] = {"log_to_driver": self._show_output, "logging_level": "ERROR"}
         if self._address:
             try:
                 ray.init(self._address, **shown)
@@ -194,7 +194,7 @@ class RayWorkers:
             )
 
     def _new(self, number: int) -> _Worker:
-        process = ray.remote(_Process).options(num_cpus=1, num_gpus=self._gpus).remote(os.getcwd())
+        process: Any = ray.remote(_Process).options(num_cpus=1, num_gpus=self._gpus).remote(os.getcwd())
         return _Worker(number, process, process.place.remote())
 
     def _in_store(self, work: object) -> Any:

@@ -27,7 +27,7 @@ from gce.adapters.models.servers.providers import PROVIDERS, key_variables, prov
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app.options import nearest
 from gce.app.settings.records import TrainSettings, all_settings
-from gce.app.settings.values import flat_values
+from gce.app.settings.values import changed, flat_values
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.executors import LOCAL, RAY, executor_of
@@ -300,7 +300,7 @@ def _sampled_by_workers(
     executor = executor_of(settings.executor, say=say)
     assert executor is not None
     if settings.model.precision == AUTO_PRECISION:  # What was measured here counts for all.
-        settings = evolve(settings, model=evolve(settings.model, precision=model.info().precision))
+        settings = changed(settings, {"model.precision": model.info().precision})
     return OnWorkers(model, executor, partial(_sample_share, json.dumps(to_plain(settings))), learns=learns)
 
 
