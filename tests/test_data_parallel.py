@@ -99,7 +99,7 @@ def test_a_run_whose_process_dies_ends_in_one_line_and_is_resumed_to_the_same_by
     assert cli.main(["train", *common, "--run-dir", str(tmp_path / "cut")]) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "learner process 2 of 2 died (signal 9): nothing learned in this iteration is kept" in said
-    assert cli.main(["train", *common, "--run-dir", str(tmp_path / "cut"), "--resume"]) == 0
+    assert cli.main(["train", "--resume", "--run-dir", str(tmp_path / "cut")]) == 0
     last = "checkpoints/last/adapters.safetensors"
     assert (tmp_path / "cut" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
 
@@ -117,11 +117,13 @@ def test_checkpointing_changes_no_gradient_and_bf16_hardly_any(directory: Path, 
 
 def test_checkpointed_blocks_run_again_in_the_backward_pass(directory: Path) -> None:
     """A block runs once in each pass without checkpointing, twice with it."""
+    batch = batch_of(loaded(directory))
     runs = []
     for checkpointing in (False, True):
-        model, count = loaded(directory, gradient_checkpointing=checkpointing), []
+        model = loaded(directory, gradient_checkpointing=checkpointing)
+        count: list[int] = []
         model.engine._adapter.blocks[1].mlp.register_forward_pre_hook(lambda *_, count=count: count.append(1))
-        model.update(batch_of(model))
+        model.update(batch)
         runs.append(len(count))
     assert runs[1] == 2 * runs[0]
 

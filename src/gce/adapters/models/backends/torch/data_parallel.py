@@ -138,8 +138,8 @@ class Processes:
         self._others = []
 
     def _begin(self) -> None:
-        for other in _OPEN:
-            other.close()
+        for earlier in _OPEN:
+            earlier.close()
         if dist.is_initialized():
             raise ModelError("expected torch.distributed to be unused, but this process has a default group already")
         store = dist.TCPStore("127.0.0.1", 0, self._count, is_master=True, wait_for_workers=False)

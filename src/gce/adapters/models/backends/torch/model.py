@@ -74,7 +74,7 @@ def load_torch_model(
         ModelError: the model does not exist or cannot be used.
     """
     name, directory = str(path_or_repo), find_directory(path_or_repo)
-    load = {
+    load: dict[str, Any] = {
         "name": name,
         "directory": directory,
         "device": device,
