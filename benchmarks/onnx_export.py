@@ -55,7 +55,8 @@ def llama_graph(config: dict[str, Any], weights: dict[str, Any]) -> onnx.ModelPr
 
     def turned(x: str) -> str:
         first, second = (
-            graph("Slice", x, np.array([start]), np.array([start + size // 2]), np.array([3])) for start in (0, size // 2)
+            graph("Slice", x, np.array([start]), np.array([start + size // 2]), np.array([3]))
+            for start in (0, size // 2)
         )
         other = graph("Concat", graph("Neg", second), first, axis=3)
         return graph("Add", graph("Mul", x, cosine), graph("Mul", other, sine))
