@@ -15,7 +15,6 @@ from gce.errors import MissingExtra, ModelError, one_line
 
 try:
     import onnx
-    from google.protobuf.message import Message
 except ImportError as error:
     raise MissingExtra("onnx", "onnx") from error
 
@@ -80,14 +79,14 @@ def _inside(directory: Path, location: str) -> Path:
     return path
 
 
-def _tensors(message: Message) -> Iterator[Any]:
+def _tensors(message: Any) -> Iterator[Any]:
     """Yield all tensors of a model, also those of subgraphs, attributes and functions."""
     if isinstance(message, onnx.TensorProto):
         yield message
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
-            for part in (value,) if isinstance(value, Message) else value:
+            for part in (value,) if hasattr(value, "ListFields") else value:
                 yield from _tensors(part)
 
 
