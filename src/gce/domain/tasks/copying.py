@@ -33,7 +33,7 @@ def copying_rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
     again = {
         f"{name}, {times} times": partial(_repeated, rule, times) for times in _TIMES for name, rule in once.items()
     }
-    return once | again
+    return {**once, **again}
 
 
 def _rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
