@@ -13,7 +13,7 @@ from typing import Any
 import gce
 
 STEPS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen")
-ORDERS = ((1, 0, 3, 2), (3, 0, 1, 2), (2, 0, 3, 1), (1, 2, 3, 0))
+ORDERS = ((1, 0, 2, 3), (3, 0, 1, 2), (0, 3, 1, 2), (2, 1, 3, 0))
 QUESTIONS = [
     {
         "prompt": f"Put in alphabetical order: {', '.join(steps[place] for place in order)}. Reply with the list.",
