@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from toy_task import ADDITION
 
 import gce
 from gce.adapters.executors.in_process import InProcess
 from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.models.wrappers.other_sampler import WithSampler
 from gce.adapters.models.wrappers.workers import OnWorkers
+from gce.app.settings.records import ExecutorSettings, TrainSettings
+from gce.app.wiring.models import find_learning_model
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState, TrainingBatch
 from gce.domain.problems import Message
@@ -123,7 +126,7 @@ def test_the_scripted_model_deals_whole_shares() -> None:
 
 def test_ray_is_for_models_and_tasks_with_names() -> None:
     with pytest.raises(SettingError, match="workers find the model and the task by name"):
-        gce.train(task="toy_task:ADDITION", model=own(), executor={"kind": "ray"}, problems=4)
+        find_learning_model(TrainSettings(executor=ExecutorSettings(kind="ray")), ADDITION, own())
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
