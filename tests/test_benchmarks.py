@@ -165,10 +165,10 @@ def test_the_structure_of_a_source_tree_is_counted(tmp_path: Path) -> None:
 
 
 def test_simulated_data_sets_without_a_difference_are_seldom_rejected() -> None:
-    """Ten small data sets for each of fifteen tests: none rejects most of them."""
+    """Ten small data sets for each of seventeen tests: none rejects most of them."""
     done = python("-m", "benchmarks.calibration", "--simulated", "--n", "30", "--repetitions", "10")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) == 15 and all(row["of"] == 10 for row in rows)
+    assert len(rows) == 17 and all(row["of"] == 10 for row in rows)
     assert all(row["rejected"] <= 4 for row in rows if "differ much" not in row["what"])
     assert "expected either" in python("-m", "benchmarks.calibration").stderr

@@ -96,7 +96,7 @@ def test_code_is_measured_in_the_image_of_its_task(tmp_path: Path, monkeypatch: 
     assert found.rounds[0].candidate.seconds < found.rounds[0].base.seconds
     calls = asked(engine)
     started = [words for words in calls if words[0] == "run"]
-    assert len(started) == 5, "a workload's and a test's for both versions, and the judge"
+    assert len(started) == 7, "the judge, tests, a workload and that of the round for both versions"
     assert all(TASK_IMAGE in words and option(words, "--memory") == ["2304m"] for words in started)
     removed = {words[2] for words in calls if words[0] == "rm"}
     assert removed == {name for words in started for name in option(words, "--name")}

@@ -156,7 +156,7 @@ def test_an_interruption_while_a_model_is_loaded_says_what_it_was(monkeypatch: p
     runs = MemoryRuns()
     gce.train(**GIVEN, runs=runs, run="one")
 
-    def interrupted(*_: Any) -> Any:
+    def interrupted(*_: Any, **_more: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gce.app.training.run.find_learning_model", interrupted)

@@ -238,7 +238,7 @@ def test_partial_credit_of_a_fixed_text_is_found() -> None:
     low = mean_of_problems([0.9] * 10).low
     lines = [each for each in str(audited).splitlines() if "above the limit" in each]
     line = f"mean reward above the limit of 0.25: generic answer on all, 0.90 by partial credit, lower bound {low:.3f}"
-    assert not audited.ok and lines == [f"{line}; and 1 other"]
+    assert not audited.ok and lines == [f"{line}; and 2 others"]
     assert audited.plain["above_limit"][0]["reward"]["total"] == pytest.approx(9.0)
 
 

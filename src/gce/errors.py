@@ -88,7 +88,7 @@ class SettingError(BadInput):
 
 
 def _named(text: str, name_of: Callable[[str], str]) -> str:
-    return re.sub(r"\{([a-z_.]+)\}", lambda found: name_of(found[1]), text)
+    return re.sub(r"\{([a-z0-9_.]+)\}", lambda found: name_of(found[1]), text)
 
 
 class Unfinished(GceError):

@@ -183,7 +183,8 @@ def hidden_geometry(run: RunReader, *, n: int, watcher: Watcher, seed: int = 0) 
         return path_geometry(list(rows), generator(seed, "geometry"), paired=True)
     except ValueError as error:
         raise BadInput(
-            f"{run.name} has no path of hidden states: {error}: train with --keep-every 1 to keep each checkpoint"
+            f"{run.name} has no path of hidden states: {error}",
+            hint="train with {run.keep_every} 1 to keep each checkpoint",
         ) from error
 
 
