@@ -184,7 +184,7 @@ def hidden_geometry(run: RunReader, *, n: int, watcher: Watcher, seed: int = 0) 
     except ValueError as error:
         raise BadInput(
             f"{run.name} has no path of hidden states: {error}",
-            hint="train with {run.keep_every} 1 to keep each checkpoint",
+            hint="train with {evaluation.keep_every} 1 to keep each checkpoint",
         ) from error
 
 
