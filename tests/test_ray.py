@@ -21,6 +21,7 @@ import gce
 from gce.adapters.executors import ray_workers
 from gce.adapters.executors.ray_workers import RayWorkers
 from gce.app.cli import main
+from gce.app.settings.records import ExecutorSettings
 from gce.app.wiring.executors import executor_of
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput, GceError, MissingExtra
@@ -66,7 +67,7 @@ def nodes() -> Iterator[Nodes]:
 @pytest.fixture
 def two(nodes: Nodes) -> RayWorkers:
     """The workers that runs of these settings get."""
-    found = executor_of(gce.app.settings.records.ExecutorSettings(**where(nodes)))
+    found = executor_of(ExecutorSettings(**where(nodes)))
     assert isinstance(found, RayWorkers)
     return found
 
@@ -244,4 +245,4 @@ def test_too_few_machines_and_no_cluster_are_said_in_one_line(nodes: Nodes) -> N
 
 
 def test_settings_that_do_not_matter_are_not_kept() -> None:
-    assert set(to_plain(gce.app.settings.records.ExecutorSettings())) == {"runner"}
+    assert set(to_plain(ExecutorSettings())) == {"runner"}
