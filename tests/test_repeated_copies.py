@@ -56,11 +56,11 @@ def test_a_repeated_list_by_hand() -> None:
 def test_the_floor_of_a_score_that_repetitions_pass_is_above_that_of_a_sound_one() -> None:
     """At most four copies have each of these orders: five earn 1.00. The sound score pays places that happen to fit."""
     found = {name: gce.check(gce.task(QUESTIONS, reward), progress=False) for name, reward in SCORES.items()}
-    floors = {name: report.floor for name, report in found.items()}
-    assert all(floor is not None for floor in floors.values())
-    assert floors["leaky"].adversarial_floor == floors["leaky"].gameability_gap == 1.0
-    assert floors["sound"].adversarial_floor < 0.5 < floors["leaky"].low
-    assert floors["leaky"].tiers[0].attack == "best copied part of the prompt"
+    leak, honest = found["leaky"].floor, found["sound"].floor
+    assert leak is not None and honest is not None
+    assert leak.adversarial_floor == leak.gameability_gap == 1.0
+    assert honest.adversarial_floor < 0.5 < leak.low
+    assert leak.tiers[0].attack == "best copied part of the prompt"
     assert any(each.check == "blind" and each.kind == "copied" for each in found["leaky"].findings)
     assert not [each for each in found["sound"].findings if each.kind == "copied"]
 

@@ -29,11 +29,10 @@ def copying_rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
     Each part is copied once, and several times in a row: a score that lets text stand between the right parts finds
     any order in repetitions of a list. With fewer than two prompts, nothing is known to vary.
     """
-    once = _rules(prompts)
-    again = {
-        f"{name}, {times} times": partial(_repeated, rule, times) for times in _TIMES for name, rule in once.items()
-    }
-    return once | again
+    rules = dict(_rules(prompts))
+    for times in _TIMES:
+        rules |= {f"{name}, {times} times": partial(_repeated, rule, times) for name, rule in _rules(prompts).items()}
+    return rules
 
 
 def _rules(prompts: Sequence[str]) -> Mapping[str, Copy]:
