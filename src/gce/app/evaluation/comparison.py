@@ -37,6 +37,8 @@ class Measured:
     conversations: tuple[Conversation, ...]
     seconds: float
     """Total seconds of all conversations."""
+    peak_bytes: int | None = None
+    """Peak resident memory of this process meanwhile, the model's included."""
 
     @cached_property
     def judged(self) -> tuple[Answer, ...]:
