@@ -19,8 +19,10 @@ LEAST = 20
 LEAST_PIXELS = 6
 LARGE = 0.05
 """Share of the picture from which on a change may be scrolling or a new page."""
-MASKED = 256
-"""Longest side of a patch whose pixels are kept, in pixels."""
+MASKED = 65536
+"""Pixels of the box of the largest patch whose pixels are kept."""
+LIKELY = 6
+"""Shifts that are tried pixel by pixel."""
 TEXTURED = 24
 """Grey levels that a block has to span for anything to be there."""
 BURST = 0.35
@@ -125,7 +127,7 @@ def _patches(blocks: np.ndarray, mask: np.ndarray, share: float) -> tuple[Patch,
         part = mask[y0 * BLOCK : (y1 + 1) * BLOCK, x0 * BLOCK : (x1 + 1) * BLOCK]
         if np.count_nonzero(part) >= LEAST_PIXELS:
             box = _box_of(part, x0 * BLOCK, y0 * BLOCK)
-            small = max(box[2] - box[0], box[3] - box[1]) <= MASKED
+            small = (box[2] - box[0]) * (box[3] - box[1]) <= MASKED
             found.append(Patch(box, mask[box[1] : box[3], box[0] : box[2]].copy() if small else None))
     return tuple(found)
 
@@ -150,13 +152,20 @@ def vertical_shift(before: Grey, now: Grey, box: Box) -> int:
     for shift in range(1, int(0.75 * (y1 - y0))):
         errors[shift] = float(np.abs(old_means[shift:] - new_means[:-shift]).mean())
         errors[-shift] = float(np.abs(new_means[shift:] - old_means[:-shift]).mean())
-    best = min(errors, key=lambda each: (errors[each], abs(each)))
-    above, below = (old[best:], new[:-best]) if best > 0 else (old[:best], new[-best:])
-    edges = np.abs(np.diff(above.astype(np.int16), axis=1)) > 2 * LEAST
-    apart = np.maximum(above, below) - np.minimum(above, below) > 2 * LEAST
-    moved = np.count_nonzero(edges)
-    is_whole = 3 * moved > np.count_nonzero(np.abs(np.diff(old.astype(np.int16), axis=1)) > 2 * LEAST)
-    return best if is_whole and moved >= 100 and np.count_nonzero(apart) <= 0.25 * moved else 0
+    likely = sorted(errors, key=lambda each: (errors[each], abs(each)))[:LIKELY]
+    return next((shift for shift in likely if _confirmed(old, new, shift)), 0)
+
+
+def _confirmed(old: Grey, new: Grey, shift: int) -> bool:
+    """Whether what has edges is found again, most of it, a shift further."""
+    above, below = (old[shift:], new[:-shift]) if shift > 0 else (old[:shift], new[-shift:])
+    edges = np.count_nonzero(_edges(above))
+    apart = np.count_nonzero(np.maximum(above, below) - np.minimum(above, below) > 2 * LEAST)
+    return edges >= 100 and 3 * edges > np.count_nonzero(_edges(old)) and apart <= 0.4 * edges
+
+
+def _edges(picture: Grey) -> np.ndarray:
+    return np.abs(np.diff(picture.astype(np.int16), axis=1)) > 2 * LEAST
 
 
 def _replaced(before: Grey, now: Grey) -> float:
@@ -166,7 +175,7 @@ def _replaced(before: Grey, now: Grey) -> float:
         parts = picture.reshape(picture.shape[0] // BLOCK, BLOCK, picture.shape[1] // BLOCK, BLOCK)
         return parts.max((1, 3)).astype(int), parts.min((1, 3)).astype(int)
 
-    apart = np.maximum(now, before) - np.minimum(now, before) > LEAST
+    apart = np.maximum(now, before) - np.minimum(now, before) > 2 * LEAST
     new = apart.reshape(apart.shape[0] // BLOCK, BLOCK, -1, BLOCK).any((1, 3))
     textured = np.zeros(new.shape, bool)
     for picture in (before, now):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from attrs import evolve, field, frozen
 
 from gce.domain.workflow.changes import BLOCK, Change, Grey, Patch, around, changes, overlap
@@ -20,6 +21,8 @@ __all__ = ["detect"]
 
 RESTS = 0.1
 """Seconds that the pointer has rested before a change counts as a click."""
+SAME = 6
+"""Pixels by which the sides of the same element differ at most."""
 LAG = 0.1
 """Seconds from a click until the screen shows it, as a rule."""
 LEAST_SIDE = 8
@@ -67,6 +70,9 @@ class _Typing:
         shared = min(y1, self.box[3]) - max(y0, self.box[1])
         if not 0 < time - self.last <= PAUSE or shared < 0.4 * min(y1 - y0, self.box[3] - self.box[1]):
             return None
+        if self.letters == 1 and self.box[0] - 8 <= x0 <= self.box[0] + 24 and x1 <= self.right:
+            # The first letter made a placeholder go.
+            return evolve(self, right=x1, last=time, letters=2, members=(*self.members, (time, patch)))
         if not self.right - 24 <= x0 <= self.right + 24 or x1 <= self.right - 2:
             return None
         box = min(self.box[0], x0), min(self.box[1], y0), max(self.box[2], x1), max(self.box[3], y1)
@@ -181,6 +187,8 @@ def _steps(
     steps: list[Step] = []
     clicked = scrolled = paged = -9.0
     arrived = -9.0
+    focused: list[Box] = []
+    """What the last click changed: a field shows when a click elsewhere takes the focus from it."""
     carets: list[tuple[float, Box]] = []
     for change, place in zip(found, pointer, strict=True):
         time, where = change.time, place.seen
@@ -209,12 +217,19 @@ def _steps(
         new_caret = _new_caret(change, carets, consumed, typed)
         carets = [
             *((t, box) for t, box in carets if time - t <= CARET_KNOWN),
-            *((time, patch.box) for patch in change.patches),
+            *((time, patch.box) for patch in change.patches if change.share < 0.05),
         ]
-        if rests and (near or is_page or new_caret) and time - scrolled > AFTER_SCROLL:
+        left = [
+            patch
+            for patch in change.patches
+            for box in focused
+            if not _is_caret(patch) and max(map(abs, np.subtract(patch.box, box))) <= SAME
+        ]
+        if rests and (near or is_page or new_caret or left) and time - scrolled > AFTER_SCROLL:
             known = time - clicked <= ONE_CLICK or (is_page and not near and clicked > arrived)
             if not known:
-                box = near[0].box if near else new_caret[0].box if new_caret else largest
+                box = (near or new_caret or left or [Patch(largest, None)])[0].box
+                focused = [box]
                 begun = max(time - LAG, 0.0)
                 steps.append(Step("click", begun, begun, x, y, box))
                 clicked = time

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from gce.domain.workflow.changes import Change, Patch, overlap
+from gce.domain.workflow.changes import Change, Patch, around, overlap
 from gce.domain.workflow.steps import Box
 
 __all__ = ["Place", "Seen", "hot_spot", "track"]
@@ -18,12 +18,20 @@ AHEAD = 12
 """Changes that are looked at for the one with which the pointer leaves."""
 WHOLE = 0.6
 """Share of the usual number of its pixels from which on all of a pointer is seen."""
-SHORT = 10
-"""Longest step, in pixels, that leaves most of a pointer where it was."""
+PART = 0.35
+"""The same, below which what is seen is something else."""
+LITTLE = 0.2
+"""The same for what the very next picture shows: a bar has fewer pixels than an arrow."""
+BAR = 0.5
+"""Share of its height below which the width of a pointer is that of a bar."""
+ALIKE = 3
+"""Pixels by which the sides of the same pointer differ at most."""
+TALL = 0.75
+"""Share of the height before, from which on what is seen is all of another pointer."""
+SHORT = 16
+"""Longest step, in pixels, after which a pointer overlaps with where it was."""
 FAR = 30
 """Pixels between the pointer and what is none."""
-SAME = 4
-"""Pixels by which the same pointer's sides differ at most."""
 LEFT = 0.35
 """Share of a pointer's own pixels that change when it leaves."""
 SYMMETRIC = 0.55
@@ -40,12 +48,14 @@ class Seen:
     box: Box
     mask: np.ndarray
     """Pixels of the box that are its own."""
+    adjacent: bool = False
+    """Whether the very next picture shows it, too."""
 
     @classmethod
-    def of(cls, time: float, box: Box, mask: np.ndarray) -> Seen:
+    def of(cls, time: float, box: Box, mask: np.ndarray, *, adjacent: bool) -> Seen:
         """What these pixels say."""
         x, y = hot_spot(mask)
-        return cls(time, box[0] + x, box[1] + y, box, mask)
+        return cls(time, box[0] + x, box[1] + y, box, mask, adjacent)
 
     @property
     def area(self) -> int:
@@ -56,16 +66,29 @@ class Seen:
         """Pixels between two hot spots."""
         return float(np.hypot(self.x - other.x, self.y - other.y))
 
-    def completed(self, last: Seen) -> Seen:
-        """After a step too short to uncover all of it, the same pointer as before, that much further."""
-        left, top, right, bottom = (mine - its for mine, its in zip(self.box, last.box, strict=True))
-        is_same = abs(left - right) <= SAME and abs(top - bottom) <= SAME and max(abs(left), abs(top)) <= SHORT
-        if self.area >= WHOLE * last.area or not is_same:
-            return self
-        dx, dy = (left + right) / 2, (top + bottom) / 2
-        x0, y0, x1, y1 = last.box
-        box = x0 + round(dx), y0 + round(dy), x1 + round(dx), y1 + round(dy)
-        return Seen(self.time, last.x + dx, last.y + dy, box, last.mask)
+    def moved_on(self, change: Change, part: Seen | None) -> Seen | None:
+        """This pointer after a change that shows only a part of one, or another one with fewer pixels."""
+        if part is not None:
+            left, top, right, bottom = (its - own for its, own in zip(part.box, self.box, strict=True))
+            if abs(left - right) <= ALIKE and abs(top - bottom) <= ALIKE:
+                dx, dy = (left + right) / 2, (top + bottom) / 2
+                box = self.box[0] + left, self.box[1] + top, self.box[2] + left, self.box[3] + top
+                return Seen(change.time, self.x + dx, self.y + dy, box, self.mask)
+            if part.adjacent and part.mask.shape[0] >= TALL * self.mask.shape[0]:
+                return part
+        return self._slid(change) or part
+
+    def _slid(self, change: Change) -> Seen | None:
+        """The same pointer after a short step, by how far its outline and that of the change differ."""
+        left, top, right, bottom = self.box
+        reach = left - SHORT, top - SHORT, right + SHORT, bottom + SHORT
+        own = [patch for patch in change.patches if overlap(patch.box, self.box)]
+        if not own or (box := around(own)) != overlap(box, reach):
+            return None
+        dx = box[0] - left if box[0] < left else max(box[2] - right, 0)
+        dy = box[1] - top if box[1] < top else max(box[3] - bottom, 0)
+        moved = left + dx, top + dy, right + dx, bottom + dy
+        return Seen(change.time, self.x + dx, self.y + dy, moved, self.mask)
 
     def share_changed(self, patches: Sequence[Patch]) -> float:
         """Share of its own pixels that a change touched: none while it rests, whatever changes around it."""
@@ -94,7 +117,8 @@ def _part(box: Box, both: Box) -> tuple[slice, slice]:
 def hot_spot(mask: np.ndarray) -> tuple[float, float]:
     """The pixel of a pointer that clicks: the middle of a cross or a bar, the tip of an arrow or a hand."""
     turned = mask[::-1, ::-1]
-    if np.count_nonzero(mask & turned) >= SYMMETRIC * np.count_nonzero(mask | turned):
+    is_bar = mask.shape[1] < BAR * mask.shape[0]
+    if is_bar or np.count_nonzero(mask & turned) >= SYMMETRIC * np.count_nonzero(mask | turned):
         return (mask.shape[1] - 1) / 2, (mask.shape[0] - 1) / 2
     top = mask[:2].any(0).nonzero()[0]
     return float(np.median(top)), 0.0
@@ -130,10 +154,12 @@ def track(found: Sequence[Change]) -> list[Place]:
         rests = change.share > 0.25 or (not lost and last is not None and last.share_changed(change.patches) < LEFT)
         usual = float(np.median(areas[-15:])) if areas else 0.0
         seen = _seen(change, found[number + 1 : number + 1 + (1 if rests else AHEAD)], usual, last)
+        if last is not None and not rests and not lost and (seen is None or seen.area < WHOLE * last.area):
+            seen = last.moved_on(change, seen)
         if rests:
             # A pointer that goes about elsewhere shows that the one taken for it is something else.
             away = seen is not None and last is not None and seen.area >= WHOLE * usual and seen.apart(last) > FAR
-            if not away or seen is None or stray is None or seen.apart(stray) < SAME:
+            if not away or seen is None or stray is None or seen.apart(stray) < LEAST_WIDTH:
                 stray = seen if away else None
                 places.append(Place(last, False))
                 continue
@@ -141,8 +167,8 @@ def track(found: Sequence[Change]) -> list[Place]:
         stirred = seen is not None or not lost
         lost = seen is None
         if seen is not None:
-            last = seen if last is None else seen.completed(last)
-            areas.append(last.area)
+            last = seen
+            areas.append(seen.area)
         places.append(Place(last, stirred))
     return places
 
@@ -150,10 +176,13 @@ def track(found: Sequence[Change]) -> list[Place]:
 def _seen(change: Change, later: Sequence[Change], usual: float, last: Seen | None) -> Seen | None:
     candidates: list[Seen] = []
     for each in later:
-        more = [Seen.of(change.time, *found) for found in _candidates(change.patches, each.patches)]
-        candidates += more
+        near = each.frame == change.frame + 1
+        more = [Seen.of(change.time, *found, adjacent=near) for found in _candidates(change.patches, each.patches)]
+        candidates += [one for one in more if one.area >= (LITTLE if near else PART) * usual]
         if each.share > 0.25 or any(one.area >= WHOLE * usual for one in more):
             break
+    if any(each.adjacent for each in candidates):
+        candidates = [each for each in candidates if each.adjacent]
     most = max((each.area for each in candidates), default=0)
     whole = [each for each in candidates if each.area >= WHOLE * min(most, usual or most)]
     return min(whole, key=lambda each: 0.0 if last is None else each.apart(last), default=None)
