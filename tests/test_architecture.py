@@ -34,8 +34,8 @@ PURE_STANDARD_LIBRARY = {
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
 ADAPTERS_ONLY = {
-    "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
-    "peft", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers",
+    "av", "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
+    "peft", "pyarrow", "rapidocr", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers",
     "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on

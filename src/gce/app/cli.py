@@ -52,6 +52,7 @@ COMMANDS = {
     "check": "attack a task's verifier: exit status 1 if anything is found",
     "audit-environments": "audit all environments of a framework: an HTML page of findings, each with a script",
     "certify": "certificate of a task: splits, verifier, baselines, replay: exit status 1 if a check fails",
+    "workflow": "detect the steps of a screen recording: a list, a storyboard, an environment",
     "models": "list the model backends: what --model takes, and what each one can do",
     "path": "print the directory of the shipped model",
     "doctor": "check the installation: extras, BLAS, device, and what to install",

@@ -69,6 +69,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "release": ("build", "twine"),
     "trl": ("trl",),
     "data": ("atif", "datasets", "pandas"),
+    "video": ("av",),
+    "ocr": ("av", "rapidocr", "onnxruntime"),
     "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
     "wandb": ("wandb",),
