@@ -6,9 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from attrs import frozen
+
 from gce.domain.learning import ModelState
 
-__all__ = ["AnswerReader", "RunReader", "RunWriter", "Runs"]
+__all__ = ["AnswerReader", "RunReader", "RunWriter", "Runs", "Verified"]
+
+
+@frozen
+class Verified:
+    """What was found when everything that is kept of a run was held against its digests."""
+
+    iteration: int | None
+    """The last one whose commit is intact; None where there is none."""
+    digest: str
+    """Of that commit: equal in two runs only if everything that was committed is."""
+    checkpoints: tuple[int, ...]
+    """Iterations whose model states are kept."""
+    problems: tuple[str, ...]
+    """One line for each part that is missing, or not as it was written."""
 
 
 class RunWriter(Protocol):
@@ -175,4 +191,13 @@ class Runs(Protocol):
 
     def write_card(self, name: str, card: Mapping[str, Any]) -> dict[str, Any]:
         """Replace a run's validity card and return it as a reader's `card` does; BadInput if that fails."""
+        ...
+
+    def verify(self, name: str) -> Verified:
+        """Hold everything that is kept of a run against its digests: commits, model states, summary, answers, card.
+
+        Raises:
+            BadInput: there is no such run.
+            GceError: its storage cannot be reached.
+        """
         ...
