@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 PASSWORD = "canary-5e1f"
 """Asked for by TCP connections alone."""
 
@@ -29,13 +27,13 @@ def programs() -> Path | None:
     return max(having, key=lambda place: [int(part) for part in place.parts if part.isdigit()], default=None)
 
 
-def skip_without_server() -> None:
-    """Skip with the reason, where no server can be started."""
-    pytest.importorskip("psycopg")
+def why_none() -> str:
+    """Why no server can be started here; empty where one can."""
     if programs() is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+        return "PostgreSQL is not installed: apt-get install postgresql"
     if os.geteuid() == 0 and "postgres" not in {each.pw_name for each in pwd.getpwall()}:
-        pytest.skip("root cannot run PostgreSQL, and there is no user postgres")
+        return "root cannot run PostgreSQL, and there is no user postgres"
+    return ""
 
 
 class Server:

@@ -68,7 +68,7 @@ def place_in(name: str) -> Place:
     server, _, run = name.partition("#")
     try:
         parameters = conninfo_to_dict(server)
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeDecodeError):  # the latter for %FF and its like
         raise BadInput(f"{EXPECTED}; got one that libpq cannot read") from None
     if parameters.keys() & {"password", "sslpassword"}:
         raise BadInput(
