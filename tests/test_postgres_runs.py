@@ -111,7 +111,7 @@ def test_every_command_works_on_a_run_on_a_server(
         assert cli.main([*arguments]) == 0, (arguments, capsys.readouterr().err)
     assert RUNS.find(name) == {name: True} == RUNS.find(f"{server.database}#commands")
     assert cli.main(["train", *TOY, *SIZES, "--run-dir", name]) == 2
-    assert {path.name for path in tmp_path.iterdir()} <= {"traces.jsonl", "answers.csv", "answers.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {"export", "traces.jsonl"}
 
 
 def test_a_run_on_a_server_is_the_same_as_in_a_directory(server: Server, tmp_path: Path) -> None:
