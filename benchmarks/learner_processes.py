@@ -1,6 +1,6 @@
 """Updates and tokens per second of the learner on torch, by the number of its processes.
 
-`python -m benchmarks.learner_processes MODEL --processes 1,2` uses all GPUs that it needs, or the CPU. The batch is made
+`python -m benchmarks.learner_processes MODEL --processes 1,2` uses as many GPUs, or the CPU. The batch consists
 of random tokens: what is measured is time.
 """
 
