@@ -1,7 +1,7 @@
 """Updates and tokens per second of the learner on torch, by the number of its processes.
 
-`python -m benchmarks.learner_processes MODEL --processes 1,2` uses all GPUs that it needs, or the CPU. The batch is
-made of random tokens: what is measured is time.
+`python -m benchmarks.learner_processes MODEL --processes 1,2` uses as many GPUs, or the CPU. The batch consists
+of random tokens: what is measured is time.
 """
 
 from __future__ import annotations

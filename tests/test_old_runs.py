@@ -106,7 +106,10 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
     newer |= {"executor.workers", "executor.address", "executor.gpus_per_worker"}
     newer |= {"objective.clip_high", "objective.importance_cap", "model.sampler", "model.precision"}
     newer |= {"buffer.random_rates", "evaluation.shifts", "evaluation.also_measure", "rollouts.governor"}
-    newer |= {"objective.credit", "objective.credit_samples"}
+    newer |= {"objective.credit", "objective.credit_samples", "evaluation.keep_every", "model.load_in_4bit"}
+    newer |= {
+        f"optimizer.{name}" for name in ("bf16", "gradient_checkpointing", "learner_processes", "tokens_per_pass")
+    }
     newer |= {"evaluators.teach", "evaluators.combine", "evaluators.hold_out"}
     assert len(flat) == len(all_settings().keys() - newer), "none that there was is left out"
     assert from_stored(to_plain(settings)) == settings
