@@ -164,11 +164,14 @@ def test_a_changed_missing_or_further_output_is_found() -> None:
 
 
 def test_a_renamed_field_is_found_also_where_an_extra_is_missing() -> None:
-    known = committed.digests_of({"Verdict": [["status", "score"]], "Lora": [["rank"]]})
-    some = {"Verdict": [["status", "score"]], f"{NOT_IMPORTED}gce.lora": True}
+    known = committed.digests_of({"gce.a.Verdict": ["status", "score"], "gce.lora.Lora": ["rank"]})
+    some = {"gce.a.Verdict": ["status", "score"], f"{NOT_IMPORTED}gce.lora": True}
     assert committed.changed(some, known) == []
-    assert committed.changed({**some, "Verdict": [["state", "score"]]}, known) == ["Verdict"]
-    assert committed.changed({"Verdict": [["status", "score"]]}, known) == ["Lora"], "nothing is missing, so it is gone"
+    assert committed.not_made(some, known) == {"gce.lora.Lora"}
+    assert committed.changed({**some, "gce.a.Verdict": ["state", "score"]}, known) == ["gce.a.Verdict"]
+    assert committed.changed({**some, "gce.a.Other": []}, known) == ["gce.a.Other"]
+    gone = {"gce.a.Verdict": ["status", "score"]}
+    assert committed.changed(gone, known) == ["gce.lora.Lora"], "nothing is missing, so it is gone"
 
 
 def test_the_first_difference_is_named_with_its_path_and_both_values() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .canonical import ABSENT, canonical, first_difference
-from .committed import changed, digests_of, other_versions, read_digests, write_constraints, write_digests
+from .committed import changed, digests_of, not_made, other_versions, read_digests, write_constraints, write_digests
 from .items import ITEMS, Outputs
 from .making import Skipped, outputs_of, temporary, unpack
 from .program import ROOT
@@ -118,8 +118,9 @@ def _write(names: Sequence[str]) -> int:
             except Skipped as reason:
                 print(f"{name:18}kept as it was: {reason}")
                 continue
-            differs = changed(outputs, committed.get(name, {}))
-            committed[name] = digests_of(outputs)
+            known = committed.get(name, {})
+            differs = changed(outputs, known)
+            committed[name] = {each: known[each] for each in not_made(outputs, known)} | digests_of(outputs)
             print(f"{name:18}{len(outputs):6} outputs, {len(differs)} changed, {time.monotonic() - began:.1f} s")
             shutil.rmtree(Path(folder) / name)
     write_digests({name: committed[name] for name in ITEMS if name in committed})

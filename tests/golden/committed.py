@@ -39,9 +39,14 @@ def write_digests(digests: Mapping[str, Mapping[str, str]]) -> None:
 def changed(outputs: Outputs, committed: Mapping[str, str]) -> list[str]:
     """Names of outputs that are not as committed. Records of modules that need a missing extra are not asked for."""
     found = digests_of(outputs)
-    partial = any(name.startswith(NOT_IMPORTED) for name in outputs)
-    asked = found if partial else {**committed, **found}
-    return [name for name in asked if found.get(name) != committed.get(name)]
+    asked = {**committed, **found}.keys() - not_made(outputs, committed)
+    return sorted(name for name in asked if found.get(name) != committed.get(name))
+
+
+def not_made(outputs: Outputs, committed: Mapping[str, str]) -> set[str]:
+    """Names of committed records whose modules need an extra that is missing here."""
+    modules = {name.removeprefix(NOT_IMPORTED) for name in outputs if name.startswith(NOT_IMPORTED)}
+    return {name for name in committed if name.rpartition(".")[0] in modules}
 
 
 def read_constraints() -> dict[str, str]:

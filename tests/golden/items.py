@@ -341,18 +341,16 @@ def _problems(_program: Program) -> Outputs:
 
 
 def _fields(_program: Program) -> Outputs:
-    """Field names of every record by the name of its class; several where classes share a name."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    missing: Outputs = {}
+    """Field names of every record by the names of its module and class."""
+    found: Outputs = {}
     for name, module in _modules():
         if module is None:
-            missing[f"{NOT_IMPORTED}{name}"] = True
+            found[f"{NOT_IMPORTED}{name}"] = True
             continue
         for each in vars(module).values():
             if isinstance(each, type) and attrs.has(each) and each.__module__ == name:
-                found.setdefault(each.__name__, set()).add(tuple(field.name for field in attrs.fields(each)))
-    records: Outputs = {name: sorted(map(list, fields)) for name, fields in sorted(found.items())}
-    return records | missing
+                found[f"{name}.{each.__name__}"] = [field.name for field in attrs.fields(each)]
+    return found
 
 
 def _modules() -> Iterator[tuple[str, Any]]:
