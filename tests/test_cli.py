@@ -84,7 +84,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     about_runs |= {"geometry", "probe", "replay", "serve"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify", "audit-environments"}
-    others = {"train", "evaluate", "attack", "critic", "power", "models", "path", "doctor", "completion"}
+    others = {"train", "evaluate", "attack", "critic", "plan", "power", "models", "path", "doctor", "completion"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 
 

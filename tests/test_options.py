@@ -35,6 +35,7 @@ from gce.app.options import (
     Count,
     Kind,
     Listed,
+    ModelSize,
     Name,
     Number,
     PathName,
@@ -194,6 +195,8 @@ def test_several_values_have_one_syntax(capsys: pytest.CaptureFixture[str]) -> N
     ("kind", "text", "value"),
     [
         (SEED, "0", 0),
+        (ModelSize(), "7b", 7e9),
+        (ModelSize(), "135M", 135e6),
         (SEED, "+7", 7),
         (SEED, "007", 7),
         (SEED, str(2**63 - 1), 2**63 - 1),

@@ -36,6 +36,7 @@ COMMANDS = {
     "probe": "whether training moved what evaluators judge into hidden states of identical fixed texts",
     "geometry": "the path of a run through the space of scores, with its nulls, and as a file for a viewer",
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
+    "plan": "what training would take on more workers: seconds by stage, bytes, money, and what bounds it",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
     "rescore": "judge a run's stored answers again and list changed verdicts",
     "replay": "make a stored answer again from its key: exit status 1 if its verdict differs",

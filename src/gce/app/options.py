@@ -69,6 +69,7 @@ __all__ = [
     "Count",
     "Kind",
     "Listed",
+    "ModelSize",
     "Name",
     "Number",
     "PathName",
@@ -206,6 +207,26 @@ class Number:
         from_low = self.low < value if self.above else self.low <= value
         to_high = value < self.high if self.below else value <= self.high
         return (from_low and to_high) or (self.or_0 and value == 0)
+
+
+@frozen
+class ModelSize(Number):
+    """A number of parameters, as 135m or 7b."""
+
+    low: float = 1e5
+    high: float = 1e14
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return "a number of parameters, such as 135m or 7b"
+
+    def __call__(self, text: str) -> float:
+        """See `Kind`."""
+        number, scale = text[:-1], {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}.get(text[-1:].lower())
+        if scale and _DECIMAL.fullmatch(number) and self.takes(value := scale * float(number)):
+            return value
+        raise _refused(self, text)
 
 
 class _Text:

@@ -17,7 +17,7 @@ from attrs import evolve
 from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread
 from gce.adapters.models.local.continuous_batching import DecoderMaker, Job, Rollout, roll_out
 
-__all__ = ["deal", "roll_out_in_threads"]
+__all__ = ["deal", "roll_out_in_threads", "shares_of"]
 
 _FEWEST = 16
 """Fewer jobs are not divided: small batches take longer per row."""
@@ -72,7 +72,7 @@ def roll_out_in_threads(
 
 def deal(jobs: Sequence[Job]) -> list[list[int]]:
     """Deal jobs into shares of about equal work, keeping the jobs of one prompt together if they are not too many."""
-    count = _shares(len(jobs))
+    count = shares_of(len(jobs))
     by_prompt: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, job in enumerate(jobs):
         by_prompt[job.prompt].append(place)
@@ -88,8 +88,8 @@ def deal(jobs: Sequence[Job]) -> list[list[int]]:
     return [share for share in shares if share]
 
 
-def _shares(jobs: int) -> int:
-    """Return a power of two, which divides evenly among most machines' cores."""
+def shares_of(jobs: int) -> int:
+    """Return the number of shares: a power of two, which divides evenly among most machines' cores."""
     if jobs < _FEWEST:
         return 1
     count = 2

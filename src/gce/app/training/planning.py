@@ -1,0 +1,166 @@
+"""What training would take on more workers: `gce plan`, from a run's own stage times or from those measured here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, median
+
+from attrs import evolve, frozen
+
+from gce.adapters.models.local.threads import shares_of
+from gce.adapters.system.process import usable_cores
+from gce.app.evaluation.stored_runs import iteration_records, stored_settings
+from gce.app.progress import duration
+from gce.app.tables.layout import table
+from gce.app.wiring.executors import RAY
+from gce.app.wiring.runs import open_run
+from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, resized
+from gce.domain.text import counted
+from gce.errors import BadInput
+from gce.ports.runs import RunReader
+
+__all__ = ["MEASURED", "WORKERS", "Plan", "plan"]
+
+WORKERS = (1, 8, 64, 1000)
+DRIVER = 0.0005
+"""Seconds per rollout of the process of the run, measured: see docs/explanation/scaling.md."""
+READ = 500
+"""Records of rollouts that are read to learn their size."""
+
+MEASURED = {
+    "cpu": Iteration(
+        rollouts=512, shares=4, sampling=1.0, learning=1.0, dev_shares=2, evaluating=1.0, tokens=300.0,
+        parameters=2.9e6, adapter_bytes=1e6, record_bytes=6e3,
+    ),
+}  # fmt: skip
+"""Iterations measured with one worker: `cpu` is one of the default run, with one core for the worker."""
+
+
+@frozen
+class Plan:
+    """Forecasts of an iteration for several numbers of workers."""
+
+    source: str
+    iteration: Iteration
+    """With one worker and one learner."""
+    iterations: int
+    rows: tuple[Forecast, ...]
+
+    def __str__(self) -> str:
+        """The table."""
+        head = ["workers", "sample", "driver", "learn", "evaluate", "send", "iteration", "speed-up", "tokens/s", "busy"]
+        head += ["GB sent", "all", "bound by"]
+        priced = any(row.price for row in self.rows)
+        rows = []
+        for row in self.rows:
+            total = row.total * self.iterations
+            cells = [f"{row.cluster.workers:,}", *map(_seconds, row.seconds.values())]
+            cells += [_seconds(row.total), f"{row.speedup:.1f}", f"{row.tokens:,.0f}", f"{100 * row.busy:.0f} %"]
+            cells += [f"{row.sent / 1e9:,.2f}", duration(total), row.bound]
+            rows.append([*cells, f"{row.price * self.iterations:,.2f}"] if priced else cells)
+        one = self.iteration
+        about = (
+            f"{counted(self.iterations, 'iteration')} of {one.rollouts:,} rollouts in {counted(one.shares, 'share')}, "
+            f"{one.tokens:,.0f} tokens each; a model of {_millions(one.parameters)} parameters, whose adapter takes "
+            f"{one.adapter_bytes / 1e6:,.1f} MB"
+        )
+        return "\n".join([self.source, about, "", table([*head, "price"] if priced else head, rows)])
+
+
+def plan(
+    run: str | Path | None = None,
+    *,
+    device: str = "cpu",
+    workers: Sequence[int] = WORKERS,
+    learners: int = 1,
+    model_size: float = 0.0,
+    rollouts: int = 0,
+    tokens: float = 0.0,
+    iterations: int = 0,
+    speed: float = 1.0,
+    bandwidth: float = 10.0,
+    price: float = 0.0,
+) -> Plan:
+    """What training would take with so many workers.
+
+    Args:
+        run: a run whose stage times are taken; those of `device` in MEASURED if there is none.
+        device: a key of MEASURED.
+        workers: numbers of workers, a row each.
+        learners: learner processes.
+        model_size: parameters of another model than the measured one; 0 for the same.
+        rollouts: per iteration; 0 as measured.
+        tokens: mean tokens of a rollout, prompt included; 0 as measured.
+        iterations: 0 for those of the run, or 6.
+        speed: of each worker and learner, relative to the measured ones.
+        bandwidth: into each worker, in gigabits per second.
+        price: per worker and hour.
+
+    Raises:
+        BadInput: the run is not finished, learned nothing, or was made by another program.
+    """
+    if run is None:
+        found, source, done = MEASURED[device], f"as measured on one {device} (docs/explanation/scaling.md)", 6
+    else:
+        with open_run(run) as reader:
+            found, done = measured_in(reader)
+        source = f"as measured in {run}"
+    found = resized(found, parameters=model_size, rollouts=rollouts, tokens=tokens)
+    if rollouts:
+        found = evolve(found, shares=shares_of(rollouts))
+    clusters = (
+        Cluster(each, speed=speed, learners=learners, driver=DRIVER, bandwidth=bandwidth / 8 * 1e9, price=price)
+        for each in workers
+    )
+    return Plan(source, found, iterations or done, tuple(forecast(found, each) for each in clusters))
+
+
+def measured_in(run: RunReader) -> tuple[Iteration, int]:
+    """The median iteration of a run as it would be with one worker, and how many iterations it has.
+
+    Raises:
+        BadInput: it is not finished, learned nothing, or was made by another program.
+    """
+    settings, records = stored_settings(run), iteration_records(run)
+    summary = run.summary()
+    taught = [record for record in records if record.updates and record.tiers]
+    if not taught or summary is None:
+        raise BadInput(f"expected a finished run that learned from its rollouts, got {run.name}")
+    # Worker processes and threads both take whole shares.
+    ray = settings.executor.kind == RAY
+    workers = settings.executor.workers if ray else settings.model.threads or usable_cores()
+    sampled = [sum(tier.rollouts for tier in record.tiers.values()) for record in taught]
+    rollouts = round(median(sampled))
+    answered = round(median(sum(found.n for found in (record.dev or {}).values()) for record in taught))
+    shares, dev_shares = shares_of(rollouts), shares_of(answered)
+    state = run.checkpoint()[1]
+    sizes = [len(json.dumps(record)) for record in islice(run.read("rollouts"), READ)]
+    last = records[-1].metrics
+    return Iteration(
+        rollouts=rollouts,
+        shares=shares,
+        sampling=median(record.seconds["sample"] for record in taught) / _share_of_most(shares, workers),
+        learning=median(record.seconds["train"] for record in taught) * settings.optimizer.learner_processes,
+        dev_shares=dev_shares,
+        evaluating=median(record.seconds["evaluate"] for record in taught) / _share_of_most(dev_shares, workers),
+        tokens=(last.tokens if last else 0) / max(1, sum(sampled)),
+        parameters=summary["trainable_parameters"] / summary["trainable_share"],
+        adapter_bytes=float(sum(each.nbytes for name, each in state.arrays.items() if name.startswith("adapter."))),
+        record_bytes=fmean(sizes) if sizes else 0.0,
+    ), len(records)
+
+
+def _share_of_most(shares: int, workers: int) -> float:
+    """What the worker with most shares has of all."""
+    return -(-shares // workers) / shares
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
+
+
+def _millions(parameters: float) -> str:
+    return f"{parameters / 1e9:,.1f} billion" if parameters >= 1e9 else f"{parameters / 1e6:,.1f} million"
