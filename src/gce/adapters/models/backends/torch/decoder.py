@@ -132,6 +132,11 @@ def _rounded(columns: int, growth: int) -> int:
     return -(-columns // growth) * growth
 
 
+def _recordable(model: Any) -> bool:
+    """Whether steps can be recorded as CUDA graphs; kernels of quantized linears may not allow it."""
+    return bool(model.device.type == "cuda" and not getattr(model, "is_quantized", False))
+
+
 class BatchDecoder:
     """Rows in one batch, for models whose blocks all attend to all earlier positions.
 
@@ -142,8 +147,8 @@ class BatchDecoder:
 
     def __init__(self, model: Any, rows: int) -> None:
         self.rows = rows
-        self.graphs = model.device.type == "cuda" and not getattr(model, "is_quantized", False)
-        """Whether steps are recorded. Kernels of quantized linears may not allow it."""
+        self.graphs = _recordable(model)
+        """Whether steps are recorded."""
         self._model = model
         self._positions = _Positions(rows, _GRAPH_GROWTH if self.graphs else _GROWTH)
         layers = DynamicCache(config=model.config).layers
