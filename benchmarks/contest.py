@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, frozen
+from attrs import Factory, asdict, frozen
 
 from gce.adapters.system.process import peak_bytes
 
@@ -33,6 +33,8 @@ class Turn:
     """Units done: tokens, answers, problems."""
     seconds: float
     """Of the work alone; preparation and checks are left out."""
+    measures: Mapping[str, float] = Factory(dict)
+    """What else was measured, by name."""
 
 
 @frozen
@@ -124,7 +126,7 @@ class _Player:
             raise RuntimeError(f"{self.contestant.name} ({self.contestant.function}) has failed")
         found = json.loads(said)
         self.peak = found["peak_bytes"]
-        return Turn(found["work"], found["seconds"])
+        return Turn(found["work"], found["seconds"], found["measures"])
 
     def leave(self) -> None:
         assert self._process.stdin is not None
@@ -157,7 +159,7 @@ def _play(function: str, arguments: Mapping[str, Any]) -> None:
     turn: Callable[[], Turn] = getattr(importlib.import_module(module), name)(**arguments)
     for _ in sys.stdin:
         done = turn()
-        found = {"work": done.work, "seconds": done.seconds, "peak_bytes": peak_bytes()}
+        found = {**asdict(done), "peak_bytes": peak_bytes()}
         print(json.dumps(found), file=answers, flush=True)
 
 
