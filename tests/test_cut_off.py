@@ -32,7 +32,7 @@ class Listening:
 
 
 def same(answer: str, row: Any) -> bool:
-    return answer == row["answer"]
+    return bool(answer == row["answer"])
 
 
 def rambling(_settings: Any = None, _task: Any = None) -> ScriptedModel:
