@@ -621,6 +621,9 @@ def test_the_audit_of_an_own_task_prints_rows_and_passes_within_its_limits(gce: 
     assert ran.status == 0
     assert "always 0" in ran.out and "adds" in ran.out and "n = 100 a tier" in ran.out
     assert "above the limit" not in ran.out
+    assert (
+        "only accuracy above the best one shows more than guessing. Next: measure a model (gce evaluate).\n" in ran.out
+    )
 
 
 def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> None:
@@ -628,6 +631,7 @@ def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> N
     ran = gce("audit", *TOY, "--n", "1", "--fit", "1", "--tiers", "T2")
     assert ran.status == 1
     assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
+    assert "Next: give the answers named below less credit, or ask questions that they do not fit" in ran.out
     assert "points, and no baseline can be shown to be below the limit of 50 %: n must be at least 4" in ran.out
 
 
@@ -717,7 +721,7 @@ def test_check_judges_shipped_tasks_twice_and_others_when_told_how(gce: Gce) -> 
     shipped = json.loads(gce("check", "--problems", "1", "--responses", "60", "--preset", "paper", "--json").out)
     assert (shipped["exploits"]["n"], shipped["not_checked"]) == (60, shipped["not_checked"][:1])
     own = json.loads(gce("check", *TOY, "--problems", "1", "--json").out)
-    assert any(reason.startswith("exploits: without `accepts`") for reason in own["not_checked"])
+    assert any(reason.startswith("exploits: responses that may be right") for reason in own["not_checked"])
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,9 @@ def test_quiet_leaves_the_results_alone(tmp_path: Path, capsys: pytest.CaptureFi
     assert train(*SCRIPTED, *SIZES, "--quiet", run=tmp_path / "run") == 0
     out, err = capsys.readouterr()
     assert "20 rollouts, " in out
-    assert err == "warning: first wave: 7 of 10 answers were cut off at the maximum tokens and are not right\n"
+    assert (
+        err == "warning: first wave: 70% of answers (7 of 10) were cut off at the maximum tokens: raise --max-tokens\n"
+    )
 
 
 def test_verbose_tells_the_settings_and_how_long_stages_took(

@@ -166,7 +166,7 @@ def test_false_accepts_and_false_rejects_are_counted_apart() -> None:
     kinds = [finding.kind for finding in report.findings if finding.check == "exploits"]
     assert sorted(kinds) == ["false accept"] + ["false reject"] * 5, "all false accepts shrink to one"
     assert report.found["exploits"] == 200
-    assert "right answers: none is known for some problems of only" in str(report)
+    assert "right answers: some problems of tier only have no known right answer" in str(report)
 
 
 def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand() -> None:
@@ -185,6 +185,10 @@ def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> No
         *("totality", "time", "determinism", "round", "relations", "blind", "feedback", "agreement", "hedging"),
         "exploits",
     ]
+    assert lines[14].startswith(
+        "Each check tries answers on the score; `found` counts those that got what they should not."
+    )
+    assert lines[14].endswith("mend the score and check again.")
     assert "high: hedging, any place: a right answer beside 1 wrong is right wherever it stands" in lines
     at = lines.index("high: exploits, false accept: a wrong response is judged right")
     assert re.fullmatch(r"    '.*' where '.*' is known, echo/one/test/only/\d+/\d+", lines[at + 1])
@@ -202,14 +206,15 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
     report = check_task(polite)
     assert report.exploits.n == 5 * len(NOTHING_SAID)
     assert report.exploits.correct == 5
-    assert any(reason.startswith("exploits: without `accepts`") for reason in report.not_checked)
+    assert any(reason.startswith("exploits: responses that may be right") for reason in report.not_checked)
 
 
 def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right() -> None:
     gullible = evolve(EXACT, verify=lambda *_: verdict(True))
     report = check_task(gullible, responses=0, accepts=lambda *_: False)
     assert any(
-        reason.startswith("right answers: none is known for some problems of only") for reason in report.not_checked
+        reason.startswith("right answers: some problems of tier only have no known right answer")
+        for reason in report.not_checked
     )
 
 

@@ -20,7 +20,7 @@ from gce.domain.measurements import Interval, MeanReward
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, interval, mean_of_problems
 from gce.domain.verdicts import Status, Verdict, deciding
 
-__all__ = ["coverage", "mean_reward", "outcome", "rate"]
+__all__ = ["coverage", "mean_reward", "outcome", "pooled_rate", "pooled_reward", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
@@ -64,6 +64,23 @@ def mean_reward(
     mean = mean_of_problems(found, method=method, confidence=confidence)
     graded = not set(found) <= {0.0, 1.0}
     return MeanReward(len(found), math.fsum(found), mean.low, mean.high, graded)
+
+
+def pooled_rate(parts: Iterable[Interval]) -> Interval:
+    """Return the share over the answers of all parts, each counted by `rate` and of other problems."""
+    found = list(parts)
+    share = interval(sum(each.correct for each in found), sum(each.n for each in found))
+    return evolve(share, unreadable=sum(each.unreadable for each in found), failed=sum(each.failed for each in found))
+
+
+def pooled_reward(parts: Iterable[MeanReward]) -> MeanReward:
+    """Return the mean reward over the answers of all parts, each found by `mean_reward` and of other problems."""
+    found = [each for each in parts if each.n]
+    n, total = sum(each.n for each in found), math.fsum(each.total for each in found)
+    if not n:
+        return MeanReward(n=0, total=0.0, low=0.0, high=1.0)
+    low, high = INTERVALS[DEFAULT_INTERVAL](total / n, n, 0.95)
+    return MeanReward(n, total, low, high, any(each.graded for each in found))
 
 
 def coverage(rates: Iterable[Interval]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation import baselines
-from gce.app.evaluation.baselines import AuditReport, best_of
+from gce.app.evaluation.baselines import AuditReport, best_of, conclusion
 from gce.app.evaluation.checking import hold_to, the_task
 from gce.app.evaluation.resolution import half_width
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards
@@ -86,8 +86,18 @@ class Audited:
         shares = [score.share.share for group, score in best.items() if " " not in group]
         if len(shares) > 1:
             parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
+        parts += ["", self._meaning(graded=bool(rewards))]
         parts += ["", *_power_lines(self.task, self.preset, found.problems)]
         return [*parts, *_above_limit(self.task, self.preset, found.above_limit)]
+
+    def _meaning(self, *, graded: bool) -> str:
+        """What the table means, and what to do next."""
+        following = "measure a model (gce evaluate)"
+        if not self.ok:
+            following = (
+                "give the answers named below less credit, or ask questions that they do not fit, and audit again"
+            )
+        return f"{conclusion(graded=graded)} Next: {following}."
 
 
 def _rewards(found: AuditReport, tiers: Sequence[str]) -> list[Part]:

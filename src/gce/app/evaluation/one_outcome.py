@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
+from gce.app.tables.cells import percent
 from gce.app.terminal import as_called, as_given
 from gce.app.wiring.names import is_given
 from gce.domain.algorithms import Algorithm
@@ -21,13 +22,13 @@ from gce.domain.tasks.questions import Question
 from gce.domain.tasks.task import Task, without_thinking
 from gce.domain.text import mentions, printable
 
-__all__ = ["Asked", "check_call", "equal_rewards", "one_outcome_lines"]
+__all__ = ["Asked", "check_call", "cut_off_words", "ended_early", "equal_rewards", "one_outcome_lines"]
 
 SHOWN = 3
 """Answers."""
 LEAST_FOR_ALARM = 8
 """Answers from which on equal rewards raise the alarm."""
-LEAST_CUT_OFF = 0.25
+LEAST_CUT_OFF = 0.1
 """Share of answers that were cut off, from which on it is said."""
 MOST_OF_AN_ANSWER = 160
 """Characters of it; of what is wrong with it, half as many."""
@@ -53,7 +54,9 @@ class Asked:
 def one_outcome_lines(
     head: str, asked: Asked, answers: Sequence[Answer], *, algorithm: Algorithm | None = None, credited: int = 0
 ) -> list[str]:
-    """The lines, the first a warning that begins with `head`; none where some answers are right and some are wrong.
+    """The lines, the first a warning that begins with `head`.
+
+    None where some answers are right and some are wrong, and few were cut off.
 
     Args:
         head: what the answers are.
@@ -74,8 +77,10 @@ def one_outcome_lines(
         needed=asked.task.admit_at,
         algorithm=algorithm,
     )
+    cut_off = cut_off_words("answers", *ended_early(answers))
+    warned = [f"warning: {head}: {cut_off}"] if cut_off else []
     if found is None:
-        return _cut_off(head, asked, answers)
+        return warned
     proposals = {
         "all right": _harder,
         "none right": _easier,
@@ -92,16 +97,21 @@ def one_outcome_lines(
     if algorithm is not None and not algorithm.graded and teaches:
         tries.append(f"an algorithm that learns from partial credit ({as_given('objective.algorithm', 'grpo')})")
     lines = [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
-    return [*lines, *filter(None, [equal_rewards(answers)])]
+    return [*lines, *filter(None, [equal_rewards(answers)]), *(warned if found.kind != "cut off" else [])]
 
 
-def _cut_off(head: str, asked: Asked, answers: Sequence[Answer]) -> list[str]:
-    """A warning where many answers ended at the maximum tokens and are not right."""
-    cut = sum(answer.completion.finish_reason == "length" and not answer.right for answer in answers)
-    if cut < LEAST_CUT_OFF * len(answers):
-        return []
-    said = f"{cut} of {len(answers)} answers were cut off at the maximum tokens and are not right"
-    return [f"warning: {head}: {said}", *(f"  try: {each}" for each in _longer(asked, answers))]
+def ended_early(answers: Sequence[Answer]) -> tuple[int, int]:
+    """How many answers ended at the maximum tokens, and of how many that did not fail."""
+    ends = [answer.completion.finish_reason for answer in answers if not answer.failed]
+    return ends.count("length"), len(ends)
+
+
+def cut_off_words(what: str, cut: int, n: int) -> str:
+    """How many of `n` answers ended at the maximum tokens, and what to raise; empty where few did."""
+    if not n or cut < LEAST_CUT_OFF * n:
+        return ""
+    option = as_given("rollouts.max_tokens")
+    return f"{percent(cut / n)} of {what} ({cut:,} of {n:,}) were cut off at the maximum tokens: raise {option}"
 
 
 def equal_rewards(answers: Sequence[Answer]) -> str:

@@ -17,7 +17,7 @@ from gce.app.evaluation.baselines import (
 )
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
-from gce.app.evaluation.one_outcome import equal_rewards
+from gce.app.evaluation.one_outcome import cut_off_words, ended_early, equal_rewards
 from gce.app.evaluation.revisions import revision_parts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
@@ -73,6 +73,9 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     if alarms:
         plain["alarms"] = alarms
         parts += ["", *(f"{name}: {alarm}" for name, alarm in alarms.items())]
+    ends = {name: cut_off_words("answers", *ended_early(each.judged)) for name, each in result.measured.items()}
+    if cut_off := [f"warning: {name}: {words}" for name, words in ends.items() if words]:
+        parts += ["", *cut_off]
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)

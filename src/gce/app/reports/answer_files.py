@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import evolve
 
 from gce.app.evaluation.answer_file import open_answers, stored_conversations
+from gce.app.evaluation.one_outcome import cut_off_words, ended_early
 from gce.app.evaluation.rewards import is_graded, rewards_of_conversations
 from gce.app.reports.beliefs import belief_sections
 from gce.app.reports.run import SAMPLED
@@ -65,7 +66,9 @@ def _result(held: Mapping[str, Sequence[Conversation]], tiers: Sequence[str], ta
         f"An evaluation on {task}: accuracy in % with 95 % Wilson intervals, {count_words(sizes, 0)}. gce evaluate "
         "prints prompt-blind baselines and heuristics on the same problems beside it."
     )
-    return Section("Result", (words,), tuple(tables), tuple(figures))
+    ends = {name: cut_off_words("answers", *ended_early([each.last for each in found])) for name, found in held.items()}
+    cut_off = [f"Warning: {name}: {said}." for name, said in ends.items() if said]
+    return Section("Result", (words, *cut_off), tuple(tables), tuple(figures))
 
 
 def _costs(held: Mapping[str, Sequence[Conversation]], tiers: Sequence[str]) -> Section:

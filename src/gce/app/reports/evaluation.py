@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from gce.app.evaluation.baselines import conclusion, shortcut_margins
+from gce.app.evaluation.one_outcome import cut_off_words
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.shifts import distribution_parts
@@ -22,6 +23,7 @@ from gce.app.tables.cells import count_words, coverage_cell, difference_cell, ga
 from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.geometry import geometry_parts
 from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.cut_off import cut_off_in, rollouts_cut_off
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
 from gce.app.training.unearned import stored_unearned, unearned_table, unearned_words
@@ -60,6 +62,7 @@ def result_section(run: ReportedRun) -> Section:
             f"{counted(summary['rollouts'], 'rollout')}, {summary['correct_traces']:,} right, "
             f"{counted(summary['updates'], 'update')}, {summary['seconds']:,.0f} s; {summary['stopped']}."
         )
+    words += _cut_off(run)
     rows = {
         "before": run.shares("before"),
         "after": run.shares("after"),
@@ -103,6 +106,14 @@ def _gains(summary: Mapping[str, Any]) -> list[str]:
     lines = [gain_line(from_plain(Gain, summary["gain"]))] if "gain" in summary else []
     lines += [gain_line(from_plain(Gain, graded["gain"]), rewards=True)] if "gain" in graded else []
     return [f"Paired gain, {line}." for line in lines]
+
+
+def _cut_off(run: ReportedRun) -> list[str]:
+    """The warning where many answers were cut off; of a run in progress, of its rollouts."""
+    if run.summary is not None:
+        return [f"W{line[1:]}." for line in cut_off_in(run.summary)]
+    said = cut_off_words("rollouts", *rollouts_cut_off(run.records))
+    return [f"Warning: {said}."] if said else []
 
 
 def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **unit: str) -> Bars:

@@ -6,28 +6,34 @@ DIR/fold-K, so that what is there is never run again, as in a study.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
+from gce.app.evaluation.baselines import best_of, conclusion
 from gce.app.evaluation.comparison import stored_gain
+from gce.app.evaluation.one_outcome import cut_off_words
 from gce.app.evaluation.resolution import half_width, listed
-from gce.app.evaluation.scoring import stored_accuracy
-from gce.app.settings.records import TrainSettings
+from gce.app.evaluation.rewards import MOMENTS, Rewards, from_stored
+from gce.app.evaluation.scoring import stored_accuracy, stored_shares
+from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.values import changed, settings_from
+from gce.app.shown import Part, html_of, lines_of
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
 from gce.app.tables.cells import gain_line
-from gce.app.tables.layout import table
-from gce.app.tables.summary import accuracy_rows
+from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.terminal import put
+from gce.app.training.cut_off import TESTS, answers_cut_off
 from gce.app.training.unearned import Unearned, unearned_between, unearned_lines
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
-from gce.domain.measurements import Interval
+from gce.domain.figures import Table
+from gce.domain.measurements import Interval, MeanReward
+from gce.domain.outcomes import pooled_rate, pooled_reward
 from gce.domain.paired import Gain
 from gce.domain.serialization import OMIT_DEFAULT
 from gce.domain.statistics import Estimate
@@ -36,6 +42,11 @@ from gce.domain.text import counted
 from gce.errors import BadInput, SettingError
 
 __all__ = ["CrossFit", "cross_fit"]
+
+Measured = TypeVar("Measured", Interval, MeanReward)
+
+REFERENCES = ("floors", "heuristics")
+"""Rows of a summary beside those of the model."""
 
 
 @frozen(repr=False)
@@ -61,25 +72,41 @@ class CrossFit:
     """What is said where mean rewards rose and right answers did not; None where they rose together, or neither."""
     task: str = field(default="", metadata=OMIT_DEFAULT)
     """Its name in settings."""
+    floors: Mapping[str, Mapping[str, Interval]] = field(factory=dict)
+    """Accuracy of prompt-blind baselines on the same questions, each fitted without the fold that it answers."""
+    heuristics: Mapping[str, Mapping[str, Interval]] = field(factory=dict)
+    mean_reward: Mapping[str, Rewards] = field(factory=dict, metadata=OMIT_DEFAULT)
+    """Mean rewards by the rows of the table of accuracy; empty where no reward is partial."""
+    cut_off: int = 0
+    """Answers after training that ended at the maximum tokens."""
 
     def __str__(self) -> str:
         """The table."""
-        n = sum(share.n for share in self.after.values())
-        return "\n".join(
-            [
-                f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds",
-                table(*accuracy_rows({"before": self.before, "after": self.after}, list(self.after))),
-                gain_line(Gain(self.difference, self.gained, self.lost, self.p), "question"),
-                *([gain_line(self.reward, "question", rewards=True)] if self.reward else []),
-                *(self._warning() if self.unearned else []),
-            ]
-        )
+        return "\n".join(lines_of(self._parts()))
 
     __repr__ = __str__
 
-    def _warning(self) -> list[str]:
-        assert self.unearned is not None
-        return unearned_lines(self.unearned, task=self.task, run=f"{self.directory}/fold-1")
+    def _repr_html_(self) -> str:
+        return html_of(self._parts())
+
+    def _parts(self) -> list[Part]:
+        n, tiers = sum(share.n for share in self.after.values()), list(self.after)
+        blind = {"best prompt-blind": best_of(self.floors)} if self.floors else {}
+        rows = {"before": self.before, "after": self.after, **blind, **self.heuristics}
+        parts: list[Part] = [f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds"]
+        parts.append(Table(*accuracy_rows(rows, tiers)))
+        parts.append(gain_line(Gain(self.difference, self.gained, self.lost, self.p), "question"))
+        if blind:
+            parts.append(conclusion(graded=bool(self.mean_reward)))
+        if self.mean_reward:
+            parts += ["", Table(*reward_rows(self.mean_reward, tiers))]
+        if self.reward:
+            parts.append(gain_line(self.reward, "question", rewards=True))
+        if said := cut_off_words(TESTS, self.cut_off, n):
+            parts.append(f"warning: {said}")
+        if self.unearned:
+            parts += unearned_lines(self.unearned, task=self.task, run=f"{self.directory}/fold-1")
+        return parts
 
 
 def cross_fit(
@@ -107,8 +134,10 @@ def cross_fit(
     """
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
-    if isinstance(given.get("model"), str):
-        given["model"] = {"name": given["model"]}
+    if isinstance(model := given.get("model"), str):
+        given["model"] = {"name": model}
+    elif model is not None and not isinstance(model, (Mapping, ModelSettings)):
+        raise BadInput(f"expected the name of a model, which is loaded anew for each fold, got {model!r:.60}")
     settings = settings_from(given) if settings is None else settings
     name = str(run)
     check_apart(Path(name))
@@ -146,17 +175,67 @@ def _planned(settings: TrainSettings, given: str | Task | None, task: Task, fold
 
 def _pooled(name: str, folds: int, task: Task, task_is_called: str) -> CrossFit:
     answers: dict[str, list[dict[str, Any]]] = {"before": [], "after": []}
+    summaries = []
     for fold in range(1, folds + 1):
         with open_run(f"{name}/fold-{fold}") as run:
             for moment, found in answers.items():
                 found += run.answers(f"test-{moment}")
+            summaries.append(run.summary() or {})
     before, after = answers["before"], answers["after"]
     gain = stored_gain(before, after)
     if gain is None:
         raise BadInput(f"no question in {name} was judged both before and after training")
-    rows = (stored_accuracy(before), stored_accuracy(after))
+    shares = (stored_accuracy(before), stored_accuracy(after))
     reward = stored_gain(before, after, rewards=True)
     unearned = unearned_between(
         lambda: before, lambda: after, [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
     )
-    return CrossFit(name, folds, *rows, gain.mean, gain.gained, gain.lost, gain.p, reward, unearned, task_is_called)
+    floors, heuristics = (_by_row((_shares(each, kind) for each in summaries), pooled_rate) for kind in REFERENCES)
+    return CrossFit(
+        *(name, folds, *shares, gain.mean, gain.gained, gain.lost, gain.p, reward, unearned, task_is_called),
+        floors=floors,
+        heuristics=heuristics,
+        mean_reward=_mean_rewards(summaries),
+        cut_off=answers_cut_off(after)[0],
+    )
+
+
+def _mean_rewards(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Rewards]:
+    """By the rows of the table of accuracy, over all folds; nothing where no reward is partial."""
+    if not any("mean_reward" in each for each in summaries):
+        return {}
+    tested, floors, heuristics = (
+        _by_row((_rewards(each, kind) for each in summaries), pooled_reward) for kind in ("tested", *REFERENCES)
+    )
+    return {**tested, **({"best prompt-blind": best_of(floors)} if floors else {}), **heuristics}
+
+
+def _by_row(
+    folds: Iterable[Mapping[str, Mapping[str, Measured]]], pool: Callable[[Iterable[Measured]], Measured]
+) -> dict[str, dict[str, Measured]]:
+    """The rows of all folds, with what is in each tier pooled."""
+    found: dict[str, dict[str, list[Measured]]] = {}
+    for rows in folds:
+        for name, row in rows.items():
+            for tier, each in row.items():
+                found.setdefault(name, {}).setdefault(tier, []).append(each)
+    return {name: {tier: pool(each) for tier, each in row.items()} for name, row in found.items()}
+
+
+def _rows(found: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """The rows of a part of a summary: "tested" are the tests before and after."""
+    return {moment: found[moment] for moment in MOMENTS} if kind == "tested" else found[kind]
+
+
+def _shares(summary: Mapping[str, Any], kind: str) -> dict[str, dict[str, Interval]]:
+    return {name: stored_shares(row) for name, row in _rows(summary, kind).items()}
+
+
+def _rewards(summary: Mapping[str, Any], kind: str) -> dict[str, Rewards]:
+    """Mean rewards; of a fold in which each reward is 0 or 1, the shares."""
+    if "mean_reward" in summary:
+        return {name: from_stored(row) for name, row in _rows(summary["mean_reward"], kind).items()}
+    return {
+        name: {tier: MeanReward(each.n, float(each.correct), each.low, each.high) for tier, each in row.items()}
+        for name, row in _shares(summary, kind).items()
+    }

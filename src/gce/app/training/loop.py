@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, ask, check_answers
 from gce.app.training.credit import credited
+from gce.app.training.cut_off import first_cut_off
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
@@ -46,6 +47,8 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     if not warming_up and state.iteration == state.warm_ups:
         for line in first_wave_lines(run, rollouts):
             run.watcher.say(line)
+    elif cut_off := first_cut_off(run, rollouts):
+        run.watcher.say(cut_off)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)

@@ -30,6 +30,7 @@ from gce.app.shown import Part
 from gce.app.tables.cells import count_words, gain_line
 from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.cut_off import cut_off_in
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
@@ -288,6 +289,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
     if "evaluators" in summary:
         lines += ["", *evaluator_parts(from_plain(EvaluatorScores, summary["evaluators"]))]
+    if cut_off := cut_off_in(summary):
+        lines += ["", *cut_off]
     if unearned := stored_unearned(summary):
         lines += ["", *unearned_lines(unearned, task=summary["config"]["task"], run=run)]
     if found := shift_rows(summary, held_out):

@@ -28,6 +28,7 @@ from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
 from gce.app.tables.layout import table
 from gce.app.tables.summary import rollout_rows, what_teaches
+from gce.app.training.cut_off import cut_off_of_run
 from gce.app.training.final_tests import FinalTests, Shift, planned_shifts
 from gce.app.training.first_tests import taken_once
 from gce.app.training.forgetting import OtherTask, forgetting_after, forgetting_before, planned_other_tasks
@@ -432,6 +433,7 @@ def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher
     records = iteration_records(store)
     summary = summary_of(run, state, first, after, *map(solve_rates, references))
     with runs.read(store.name, verify=False) as reader:
+        summary |= {"truncated": cut_off_of_run(reader, records)}
         summary |= gain_between_tests(reader) | evaluators_between_tests(reader, settings.evaluators)
         if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)

@@ -58,7 +58,9 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
                 checked[name] += bool(moved)
         advance()
     if not any(bench.right.values()):
-        bench.not_checked.append("agreement: without right answers nothing tells whether what is stated is checked")
+        bench.not_checked.append(
+            "agreement: whether all that the prompt states is checked; it takes known right answers"
+        )
     for name in stated:
         if stated[name] >= ENOUGH and not checked[name]:
             bench.find(

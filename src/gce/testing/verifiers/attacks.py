@@ -340,7 +340,7 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
     if bench.accepts is None:
         bench.not_checked.append(
-            "hedging: without `accepts`, that the first or the last of several answers counts alone"
+            "hedging: whether the first or the last of several answers counts alone; give `accepts`, a second judge"
         )
 
 
@@ -417,7 +417,7 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
     """Compare the verifier with the independent judge on generated responses."""
     if bench.accepts is None:
         bench.not_checked.append(
-            "exploits: without `accepts`, any but responses that answer no problem at all; `responses` has no effect"
+            "exploits: responses that may be right; `responses` has no effect without `accepts`, a second judge"
         )
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
     for place, problem in enumerate(bench.problems):

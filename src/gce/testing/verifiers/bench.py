@@ -240,17 +240,18 @@ class Bench:
         without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
         if without:
             self.not_checked.append(
-                f"right answers: none is known for some problems of {', '.join(without)}; {self._how_to_know()}"
+                f"right answers: some problems of tier {', '.join(without)} have no known right answer; "
+                f"{self._how_to_know()}"
             )
         if self.runner is None and self.task.request is not nothing_to_run:
-            self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
+            self.not_checked.append("evidence: the task asks to run programs, and there is no runner here")
 
     def _how_to_know(self) -> str:
         """What gives the task right answers."""
         if not self.own:
             return "give the task `References.heuristics` or `Teaching.demonstration`"
         if all(answer_of(problem.instance) for problem in self.problems):
-            return "the score refuses answers of the column `answer`"
+            return "the score refuses some answers in the column `answer`"
         given = next((row["answer"] for row in (each.instance.row for each in self.problems) if "answer" in row), None)
         if given is not None and not isinstance(given, (str, int, float)):
             kind = type(given).__name__

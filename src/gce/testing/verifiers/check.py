@@ -86,7 +86,7 @@ class TaskReport:
         ]
         for name in dict.fromkeys((*self.tried, *self.found)):
             lines.append(f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}")
-        lines += [*self._findings(), *self._floor(), *self._rates(), *self._noted()]
+        lines += [self._meaning(), *self._findings(), *self._floor(), *self._rates(), *self._noted()]
         lines += [
             f"could not be judged, {count:,} times: {clipped(reason)}"
             for reason, count in [*self.failed.items()][:SHOWN]
@@ -102,6 +102,21 @@ class TaskReport:
         return (
             f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below): look at what earns it, or "
             "check on more problems"
+        )
+
+    def _meaning(self) -> str:
+        """What the table means, and what to do next."""
+        table = "Each check tries answers on the score; `found` counts those that got what they should not."
+        if self.found:
+            return (
+                f"{table} Next: decide for each response below whether you would pay for it; if not, mend the score "
+                "and check again."
+            )
+        if self.floor is None:
+            return f"{table} Next: see what guessing earns (audit), then measure a model."
+        return (
+            f"{table} Next: measure a model; it has to beat the adversarial floor, which a model can earn without "
+            "solving anything."
         )
 
     def _findings(self) -> Iterator[str]:
@@ -150,11 +165,12 @@ class TaskReport:
                 yield from _shown(note)
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
-            yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
+            said = "note: right answers in other formats are refused, which is fine if the prompt names one"
+            yield f"{said}: {', '.join(refused)}"
         if self.admit_at is not None:
             yield (
-                "note: rewards are partial: in every check but blind, floor and repeated words, an answer is right "
-                f"from {self.admit_at:g} on, and what less is paid for is not looked at"
+                f"note: rewards are partial: an answer counts as right from a reward of {self.admit_at:g} on; lower "
+                "rewards are looked at in the checks blind, floor and repeated words alone"
             )
 
     def _repr_html_(self) -> str:

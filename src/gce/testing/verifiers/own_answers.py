@@ -83,7 +83,9 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
             else:
                 bench.find("near misses", name, said, problem, text)
     if any(check == "near misses" for check, _ in bench.kinds) and bench.accepts is None:
-        bench.not_checked.append("near misses: without `accepts`, whether questions have several right answers")
+        bench.not_checked.append(
+            "near misses: whether questions have several right answers; give `accepts`, a second judge"
+        )
     for _ in bench.problems:
         advance()
 

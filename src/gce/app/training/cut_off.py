@@ -1,0 +1,57 @@
+"""Where many answers of a run were cut off at the maximum tokens: what is kept of it, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gce.app.evaluation.one_outcome import cut_off_words, ended_early
+from gce.app.evaluation.scoring import stored_outcome
+from gce.app.training.sampling import Rollout
+from gce.app.training.state import Run
+from gce.domain.measurements import IterationRecord
+from gce.ports.runs import RunReader
+
+__all__ = ["TESTS", "answers_cut_off", "cut_off_in", "cut_off_of_run", "first_cut_off", "rollouts_cut_off"]
+
+TESTS = "test answers after training"
+
+
+def first_cut_off(run: Run, rollouts: Sequence[Rollout]) -> str:
+    """A warning in the first iteration in which many rollouts are cut off; empty in all others."""
+    said = cut_off_words("rollouts", *ended_early([rollout.judged for rollout in rollouts]))
+    earlier = (record["tiers"].values() for record in run.store.read("iterations"))
+    if not said or any(cut_off_words("rollouts", *_summed(tiers)) for tiers in earlier):
+        return ""
+    return f"warning: {said}"
+
+
+def _summed(tiers: Iterable[Mapping[str, int]]) -> tuple[int, int]:
+    counts = list(tiers)
+    return sum(each["truncated"] for each in counts), sum(each["rollouts"] for each in counts)
+
+
+def cut_off_of_run(run: RunReader, records: Sequence[IterationRecord]) -> dict[str, Any]:
+    """What the summary holds: how many rollouts, and answers to test problems after training, were cut off."""
+    found = {"rollouts": rollouts_cut_off(records), "after": answers_cut_off(run.each_answer("test-after"))}
+    return {what: {"cut_off": cut, "n": n} for what, (cut, n) in found.items()}
+
+
+def rollouts_cut_off(records: Sequence[IterationRecord]) -> tuple[int, int]:
+    """How many rollouts were cut off, and of how many."""
+    counts = [count for record in records for count in record.tiers.values()]
+    return sum(count.truncated for count in counts), sum(count.rollouts for count in counts)
+
+
+def answers_cut_off(answers: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many stored answers were cut off, and of how many that did not fail."""
+    ends = [answer["finish_reason"] for answer in answers if stored_outcome(answer) != "failed"]
+    return ends.count("length"), len(ends)
+
+
+def cut_off_in(summary: Mapping[str, Any]) -> list[str]:
+    """What is said at the end of a run; nothing where few answers were cut off."""
+    found = summary.get("truncated", {})
+    names = {"rollouts": "rollouts", "after": TESTS}
+    said = [cut_off_words(names[what], each["cut_off"], each["n"]) for what, each in found.items()]
+    return [f"warning: {words}" for words in said if words]

@@ -1,0 +1,129 @@
+"""The warning where many answers end at the maximum tokens: in progress, at the end, in reports, of evaluations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gce
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app.evaluation.one_outcome import cut_off_words
+from gce.domain.measurements import Interval, MeanReward
+from gce.domain.outcomes import mean_reward, pooled_rate, pooled_reward, rate
+
+ROWS = [{"prompt": f"Repeat {n}", "answer": str(n)} for n in range(40)]
+SMALL: dict[str, Any] = {"iterations": 3, "problems": 4, "samples": 2, "test": 4, "dev": 0, "shifts": 0}
+
+
+class Listening:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stage(self, _name: str, _total: int) -> Any:
+        return lambda: None
+
+    def iteration(self, record: Any) -> None:
+        pass
+
+    def say(self, *lines: str) -> None:
+        self.said += lines
+
+
+def same(answer: str, row: Any) -> bool:
+    return bool(answer == row["answer"])
+
+
+def rambling(_settings: Any = None, _task: Any = None) -> ScriptedModel:
+    return repeating(0.5)
+
+
+def repeating(long: float) -> ScriptedModel:
+    """Right answers; of so many of ten questions longer than 9 tokens."""
+
+    def answer(request: Any) -> str:
+        n = request.messages[-1].content.removeprefix("Repeat ")
+        return f"{'well ' * 20 * (int(n) % 10 < 10 * long)}\n{n}"
+
+    return ScriptedModel(answer)
+
+
+TASK = gce.task(ROWS, same, name="repeats")
+
+
+@pytest.mark.parametrize(
+    ("cut", "n", "words"),
+    [
+        (0, 0, ""),
+        (3, 40, ""),
+        (4, 40, "10% of rollouts (4 of 40) were cut off at the maximum tokens: raise max_tokens"),
+        (11, 32, "34% of rollouts (11 of 32) were cut off at the maximum tokens: raise max_tokens"),
+    ],
+)
+def test_from_a_tenth_on_it_is_said(cut: int, n: int, words: str) -> None:
+    assert cut_off_words("rollouts", cut, n) == words
+
+
+def trained(long: float) -> tuple[gce.Result, list[str]]:
+    listening = Listening()
+    result = gce.train(task=TASK, model=repeating(long), max_tokens=9, watch=lambda _last: listening, **SMALL)
+    return result, [line for line in listening.said if "cut off at the maximum tokens" in line]
+
+
+def test_a_run_says_it_once_in_progress_and_again_in_its_table_and_report() -> None:
+    result, said = trained(0.5)
+    assert len(said) == 1 and said[0].endswith("were cut off at the maximum tokens: raise max_tokens")
+    counts = result.summary["truncated"]
+    assert 0 < counts["rollouts"]["cut_off"] <= counts["rollouts"]["n"] == 24 and counts["after"]["n"] == 4
+    (line,) = [line for line in str(result).splitlines() if " of rollouts (" in line]
+    cut = counts["rollouts"]["cut_off"]
+    assert line.startswith("warning: ") and f"({cut} of 24) were cut off" in line
+    assert f"<p>{line}</p>" in result._repr_html_()
+    words = gce.report(result).sections[0].words
+    assert f"W{line[1:]}." in words
+
+
+def test_a_run_whose_answers_end_says_nothing() -> None:
+    result, said = trained(0.0)
+    assert not said and result.summary["truncated"]["rollouts"] == {"cut_off": 0, "n": 24}
+    assert "cut off" not in str(result)
+
+
+def test_an_evaluation_says_it_below_its_table(tmp_path: Path) -> None:
+    found = gce.evaluate(TASK, repeating(0.5), max_tokens=9, answers=str(tmp_path / "answers.jsonl"), progress=False)
+    (line,) = [line for line in str(found).splitlines() if line.startswith("warning: ")]
+    assert line.startswith("warning: zero-shot: ") and line.endswith("raise max_tokens")
+    assert f"W{line[1:]}." in gce.report(str(tmp_path / "answers.jsonl")).sections[0].words
+
+
+def test_folds_show_prompt_blind_rows_and_answers_that_were_cut_off(tmp_path: Path) -> None:
+    """All questions have different answers, so that no fixed answer is right for more than one."""
+    pytest.importorskip("safetensors")
+    settings = {name: value for name, value in SMALL.items() if name != "test"} | {"iterations": 1}
+    task = gce.task(ROWS, lambda answer, row: 1.0 if same(answer, row) else 0.25, name="repeats", admit_at=1.0)
+    found = gce.cross_fit(
+        task=task, model="test_cut_off:rambling", max_tokens=9, folds=2, run=tmp_path / "folds", **settings
+    )
+    assert {share.n for row in found.floors.values() for share in row.values()} == {40}
+    assert found.floors["empty answer"]["all"].correct == 0
+    assert found.cut_off == 20
+    text = str(found)
+    assert text.count("best prompt-blind  ") == 2 and "only accuracy, or mean reward, above the best one" in text
+    assert "warning: 50% of test answers after training (20 of 40) were cut off" in text
+    assert found.mean_reward["after"]["all"].total == 20 + 0.25 * 20
+    html = found._repr_html_()
+    assert html.count("<table>") == 2 and "<td>best prompt-blind</td>" in html
+
+
+def test_folds_need_the_name_of_a_model(tmp_path: Path) -> None:
+    with pytest.raises(gce.GceError, match="expected the name of a model, which is loaded anew for each fold, got <"):
+        gce.cross_fit(task=TASK, model=rambling(), run=tmp_path / "folds")
+
+
+def test_parts_are_pooled_as_if_they_had_been_counted_together() -> None:
+    parts: list[list[Any]] = [["right", "wrong", "failed"], ["right", "right", "unreadable"], []]
+    assert pooled_rate(map(rate, parts)) == rate([each for part in parts for each in part])
+    rewards: list[list[float | None]] = [[1.0, None, 0.25], [0.0, 1.0, 0.5], []]
+    assert pooled_reward(map(mean_reward, rewards)) == mean_reward([each for part in rewards for each in part])
+    assert pooled_reward([]) == MeanReward(0, 0.0, 0.0, 1.0) and pooled_rate([]) == Interval(0, 0, 0.0, 1.0)
