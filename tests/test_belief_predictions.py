@@ -24,7 +24,7 @@ from gce.domain.metrics import METRICS, overall
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message, Problem
 from gce.domain.strategies import STRATEGIES
-from gce.domain.strategies.judge import _grade
+from gce.domain.strategies.judge import grade_in
 from gce.domain.strategies.predictions import NO, YES, log_shares, quoted
 from gce.domain.strategies.requests import Failed, Settings, beliefs_of
 from gce.domain.tasks import TASKS, draw_problems
@@ -267,7 +267,7 @@ def test_noted_log_probabilities_and_grades_by_hand() -> None:
     ],
 )
 def test_the_last_valid_grade_counts(text: str, grade: float | None) -> None:
-    assert _grade(text) == grade
+    assert grade_in(text) == grade
 
 
 def test_log_probabilities_of_labels_are_shares_and_bounded() -> None:

@@ -24,6 +24,7 @@ from gce.app.wiring.environments import is_environment
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import find_task, say_if_many
+from gce.domain.evaluators.judges import JUDGE
 from gce.domain.evaluators.scores import VERIFIER, scores_of
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Listed, Task
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, of_task in found.items():
             for facts in of_task:
                 _print_tiers(name, tasks[name], facts)
-            named = f"evaluators: {', '.join((VERIFIER, *scores_of(tasks[name])))}"
+            named = f"evaluators: {', '.join((VERIFIER, *scores_of(tasks[name]), f'{JUDGE}MODEL'))}"
             put(*textwrap.wrap(named, 80), "")
     else:
         put(*_overview(every).split("\n"))

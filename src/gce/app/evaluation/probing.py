@@ -21,10 +21,11 @@ from gce.app.settings.records import TrainSettings
 from gce.app.shown import Part
 from gce.app.tables.cells import difference_cell, p_cell
 from gce.app.training.state import Watcher
-from gce.app.wiring.evaluators import find_evaluator, with_scores
+from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import plain_name
 from gce.app.wiring.runs import open_run
+from gce.app.wiring.scores import with_scores
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer
 from gce.domain.evaluators.combination import scores_by_evaluator
@@ -82,7 +83,7 @@ class _Bench:
             watcher=watcher,
         )
         (held,) = asked.conversations.values()
-        evaluator = with_scores(find_evaluator(task), task, settings.evaluators.beside)
+        evaluator = with_scores(find_evaluator(task), task, settings)
         said = [(each.last.problem, each.last.completion) for each in held if not each.last.failed]
         return _Bench(name, task, model, list(judge_each(task, evaluator, said)))
 

@@ -110,6 +110,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     teach: Mapping[str, float] | None
     combine: Rule
     hold_out: tuple[str, ...]
+    judge_repeats: int
 
     objective: ObjectiveSettings | Mapping[str, Any]
     clip: float | None

@@ -59,6 +59,7 @@ from gce.domain.algorithms import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.evaluators.combination import RULES, Combination, Rule
+from gce.domain.evaluators.judges import JUDGE
 from gce.domain.evaluators.scores import SCORES
 from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy
@@ -353,8 +354,8 @@ class EvaluatorSettings:
         None,
         WEIGHTS,
         f"evaluators whose scores make the reward, with their weights, such as verifier,steps=0.5: {VERIFIER}, "
-        f"{', '.join(SCORES)}, the task's own (gce tasks TASK lists them), or module:ATTR; an answer that is not right "
-        "has reward 0 (default: only the verifier)",
+        f"{', '.join(SCORES)}, the task's own (gce tasks TASK lists them), judge:MODEL for a model that grades "
+        "answers, or module:ATTR; an answer that is not right has reward 0 (default: only the verifier)",
         flag="--evaluators",
         metavar="NAME[=WEIGHT],...",
         omit_default=True,
@@ -376,6 +377,15 @@ class EvaluatorSettings:
         flag="--hold-out-evaluators",
         metavar="NAME,...",
         converter=_as_tuple,
+        omit_default=True,
+    )
+    judge_repeats: int = setting(
+        1,
+        SAMPLES,
+        "grades that each judge:MODEL gives an answer: one, greedily, or several at temperature 0.8, whose mean is the "
+        "score and whose agreement is its reliability",
+        flag="--judge-repeats",
+        unit="grades",
         omit_default=True,
     )
 
@@ -402,6 +412,11 @@ class EvaluatorSettings:
     def beside(self) -> tuple[str, ...]:
         """All evaluators beside the verifier, those that teach first."""
         return (*(name for name in self.weights if name != VERIFIER), *self.hold_out)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Those of them that are judge models."""
+        return tuple(name for name in self.beside if name.startswith(JUDGE))
 
 
 @frozen(kw_only=True)

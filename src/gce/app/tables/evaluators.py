@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gce.app.shown import Part
 from gce.app.tables.cells import difference_cell, p_cell
 from gce.domain.evaluators.comparison import EvaluatorRow, EvaluatorScores
+from gce.domain.evaluators.judges import JudgeRow
 from gce.domain.figures import Table
 from gce.domain.statistics import Estimate
 
@@ -16,7 +19,22 @@ HEAD = "Evaluators: mean scores in [0, 1] of the answers to test problems; those
 def evaluator_parts(found: EvaluatorScores) -> list[Part]:
     """The table, a row for each evaluator, with what follows from it."""
     columns = ("evaluator", "weight", "before", "after", "after - before", "p", "n")
-    return [HEAD, Table(columns, tuple(map(_cells, found.rows))), *_words(found)]
+    return [HEAD, Table(columns, tuple(map(_cells, found.rows))), *_words(found), *_judge_parts(found.judges)]
+
+
+def _judge_parts(judges: Sequence[JudgeRow]) -> list[Part]:
+    """What judge models cost, and how reliable their grades are."""
+    if not judges:
+        return []
+    columns = ("judge model", "graded", "missing", "prompt tokens", "tokens", "reliability of one grade", "of the mean")
+    return ["", "Judge models: answers to test problems and rollouts", Table(columns, tuple(map(_judge_cells, judges)))]
+
+
+def _judge_cells(row: JudgeRow) -> tuple[str, ...]:
+    counts = (f"{each:,}" for each in (row.graded, row.missing, row.prompt_tokens, row.tokens))
+    one = "-" if row.reliability is None else f"{_range(row.reliability)}, n = {row.repeated:,}"
+    mean = "-" if row.reliability_of_mean is None else f"{row.reliability_of_mean:.2f} ({row.repeats} grades)"
+    return (row.name, *counts, one, mean)
 
 
 def _cells(row: EvaluatorRow) -> tuple[str, ...]:

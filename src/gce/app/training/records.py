@@ -6,10 +6,12 @@ import importlib.metadata
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import stdev
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from gce import __version__
 from gce.app.evaluation.answer_file import stored_answer
@@ -40,6 +42,7 @@ from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.evaluators.comparison import EvaluatorScores, compare_evaluators
+from gce.domain.evaluators.judges import judge_rows
 from gce.domain.figures import Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.learning import ModelState, Trace, UpdateReport
@@ -238,7 +241,10 @@ def evaluators_between_tests(run: RunReader, settings: EvaluatorSettings) -> dic
     if not settings.beside:
         return {}
     before, after = (map(stored_answer, run.each_answer(f"test-{moment}")) for moment in ("before", "after"))
-    return {"evaluators": to_plain(compare_evaluators(before, after, settings.weights, settings.hold_out))}
+    found = compare_evaluators(before, after, settings.weights, settings.hold_out)
+    everything = chain(run.each_answer("test-before"), run.each_answer("test-after"), run.read("rollouts"))
+    judges = judge_rows(everything, settings.beside, repeats=settings.judge_repeats) if settings.judges else ()
+    return {"evaluators": to_plain(evolve(found, judges=judges))}
 
 
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:

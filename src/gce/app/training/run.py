@@ -56,15 +56,16 @@ from gce.app.training.state import resume as resumed_state
 from gce.app.training.time_limit import TimeIsUp, in_minutes, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.training.unearned import unearned_of_run
-from gce.app.wiring.evaluators import with_scores
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
+from gce.app.wiring.scores import with_scores
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import falls
+from gce.domain.evaluators.judges import JUDGE
 from gce.domain.learning import ModelState
 from gce.domain.models import AUTO_PRECISION
 from gce.domain.problems import Problem, Split
@@ -278,7 +279,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
     verifier = evaluator_of(settings, task, given)
-    evaluator = with_scores(verifier, task, settings.evaluators.beside)
+    evaluator = with_scores(verifier, task, settings)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
@@ -309,7 +310,7 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
     verifier = evaluator_of(settings, task, given)
-    evaluator = with_scores(verifier, task, settings.evaluators.beside)
+    evaluator = with_scores(verifier, task, settings)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
@@ -466,6 +467,8 @@ def _begins(prepared: Prepared, name: str) -> Iterator[str]:
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
+    if f"{JUDGE}{called}" in settings.evaluators.judges:
+        yield f"{JUDGE}{called}: a second copy of the model is in memory, whose weights stay as they are"
     tip = "" if is_fold(settings.task) else folds_tip()
     yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:

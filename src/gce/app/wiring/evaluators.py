@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import Any
 
 from gce.adapters.evaluators.parallel import Asked, Found, Spread
-from gce.adapters.evaluators.several import Several
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
-from gce.domain.evaluators.scores import VERIFIER, scores_of
-from gce.domain.tasks.parts import Score
+from gce.domain.evaluators.scores import VERIFIER
 from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, GceError, SettingError, one_line
@@ -21,7 +18,7 @@ from gce.ports.evaluator import Evaluator
 from gce.ports.executor import Executor
 from gce.ports.runner import Runner
 
-__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator", "with_scores"]
+__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator"]
 
 Builder = Callable[[Task, Runner | None], Evaluator]
 
@@ -60,27 +57,6 @@ def find_evaluator(
         )
         raise SettingError("executor.judges", "names of task and evaluator", name, message)
     return Spread(found, executor, partial(_judge_one, named, runner, evaluator))
-
-
-def with_scores(evaluator: Evaluator, task: Task, names: Sequence[str]) -> Evaluator:
-    """The evaluator with further ones beside it, by name, or as module:ATTR of a `gce.domain.tasks.parts.Score`.
-
-    Raises:
-        BadInput: nothing of that name, or it is no function.
-    """
-    if not names:
-        return evaluator
-    return Several(evaluator, {name: _score(name, task) for name in names})
-
-
-def _score(name: str, task: Task) -> Score:
-    found: Any = entry(name, scores_of(task), object, "evaluator")
-    if not callable(found):
-        raise BadInput(
-            f"{name} is {type(found).__name__}, expected a function (problem, completion, verdicts) -> score"
-        )
-    score: Score = found
-    return score
 
 
 def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from gce.domain.answers import Answer
 from gce.domain.evaluators.combination import scores_by_evaluator
+from gce.domain.evaluators.judges import JudgeRow
 from gce.domain.evaluators.score_matrix import EffectiveNumber, disagreement, effective_number
 from gce.domain.paired import Gain, means_of_tiers, paired_gain
 from gce.domain.randomness import generator
+from gce.domain.serialization import OMIT_DEFAULT
 
 __all__ = ["EvaluatorRow", "EvaluatorScores", "compare_evaluators"]
 
@@ -52,6 +54,8 @@ class EvaluatorScores:
     disagreement: float | None = None
     """See `gce.domain.evaluators.score_matrix.disagreement`; None for fewer than `LEAST` answers."""
     effective: EffectiveNumber | None = None
+    judges: tuple[JudgeRow, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """Of all answers of the run, rollouts included."""
 
 
 def compare_evaluators(

@@ -21,12 +21,13 @@ from gce.domain.strategies.requests import (
     Failed,
     Settings,
     Strategy,
+    Turns,
     continued,
     instructed,
 )
 from gce.domain.tasks.task import Task, without_thinking
 
-__all__ = ["JUDGE"]
+__all__ = ["JUDGE", "asked_for_grade", "grade_in"]
 
 ANSWER = "Somebody else answered the same problem:\n{}\n"
 RED = "Write the strongest criticism of that answer, in a few sentences."
@@ -59,7 +60,7 @@ def _with_debate(written: str) -> Strategy:
             reply, words = (yield Ask(turns, to=judge, draft=True)), ""
         if isinstance(reply, Failed):
             return reply
-        grade = _grade(without_thinking(reply.completion.text))
+        grade = grade_in(reply.completion.text)
         return (last if grade is None else evolve(last, notes={"grade": grade}),)
 
     return Strategy(
@@ -71,9 +72,14 @@ def _with_debate(written: str) -> Strategy:
     )
 
 
-def _grade(text: str) -> float | None:
-    """Return the grade in [0, 1] of the last JSON object with a valid one; None if there is none."""
-    for found in reversed(_OBJECT.findall(text)):
+def asked_for_grade(turns: Turns, answer: str) -> Turns:
+    """Return a problem's prompt with the request to grade somebody's answer to it, which is quoted."""
+    return instructed(turns, ANSWER.format(quoted(answer)) + GRADE)
+
+
+def grade_in(reply: str) -> float | None:
+    """Return the grade in [0, 1] of the last JSON object with a valid one in a judge's reply; None if there is none."""
+    for found in reversed(_OBJECT.findall(without_thinking(reply))):
         try:
             grade = json.loads(found)["grade"]
         except (ValueError, LookupError, TypeError, RecursionError):
