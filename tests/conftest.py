@@ -19,6 +19,11 @@ settings.load_profile("repeatable")
 # Read by huggingface_hub when it is first imported, in this process and in those that tests start.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# Beside `pytest -n auto`, which starts one process a core, threads of BLAS only wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 

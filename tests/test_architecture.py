@@ -13,8 +13,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -110,6 +110,11 @@ class Module:
     tree: ast.Module
     is_package: bool = False
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of them, in the order of `ast.walk`."""
+        return list(ast.walk(self.tree))
+
     @property
     def part(self) -> str:
         return [*self.name.split("."), ""][1]
@@ -151,7 +156,8 @@ def modules() -> list[Module]:
     return found
 
 
-def imports(module: Module) -> Iterator[Import]:
+@cache
+def imports(module: Module) -> Sequence[Import]:
     """Every import of the module: statements at any depth, and literal names given to `import_module`."""
 
     def walk(node: ast.AST, deferred: bool) -> Iterator[Import]:
@@ -171,7 +177,7 @@ def imports(module: Module) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             yield from walk(child, deferred)
 
-    return walk(module.tree, False)
+    return list(walk(module.tree, False))
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:
@@ -183,10 +189,11 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
     return ".".join([*above, node.module] if node.module else above)
 
 
+@cache
 def full_names(module: Module) -> Callable[[ast.AST], str]:
     """What an expression names, aliases resolved: `np.random.rand` is numpy.random.rand; '' where it names nothing."""
     aliases: dict[str, str] = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             aliases |= {alias.asname: alias.name for alias in node.names if alias.asname}
             aliases |= {alias.name.split(".")[0]: alias.name.split(".")[0] for alias in node.names if not alias.asname}
@@ -235,7 +242,7 @@ def impure_calls(module: Module) -> Iterator[str]:
     banned = {"eval", "exec", "hash"} - ({"exec"} if module.name in RUNS_CODE else set())
     if module.part in ("domain", "ports"):
         banned |= {"breakpoint", "input", "open", "print"}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in banned:
             yield f"{module.name}:{node.lineno} calls {node.func.id}()"
 
@@ -243,7 +250,7 @@ def impure_calls(module: Module) -> Iterator[str]:
 def global_draws(module: Module) -> Iterator[str]:
     """Draws from a generator that all share, and generators seeded by the operating system."""
     resolve = full_names(module)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call):
             name = resolve(node.func)
             place = f"{module.name}:{node.lineno} calls {name}"
@@ -267,7 +274,7 @@ def pickles(module: Module) -> Iterator[str]:
     for found in imports(module):
         if found.top in PICKLERS:
             yield f"{module.name}:{found.line} imports {found.name}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.keyword(arg="allow_pickle", value=ast.Constant(value=False)):
                 pass
@@ -333,10 +340,10 @@ def raw_output(module: Module) -> Iterator[str]:
     resolve = full_names(module)
     harmless = {
         id(node.value)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr in ("fileno", "flush", "isatty")
     }
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Call(func=ast.Name("print"), keywords=keywords):
                 if not any(keyword.arg == "file" for keyword in keywords):
@@ -357,7 +364,7 @@ def shared_state(module: Module) -> Iterator[str]:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Global(names=names):
                 yield f"{module.name}:{node.lineno} declares {names} global"
@@ -387,7 +394,7 @@ def models_asked_for_attributes(module: Module) -> Iterator[str]:
     """`getattr` or `hasattr` on a model: what a model can do stands in its `ModelInfo`."""
     if module.part != "app":
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Call(func=ast.Name("getattr" | "hasattr"), args=[ast.Name(name), *_]) if "model" in name:
                 yield f"{module.name}:{node.lineno} asks {name} for an attribute"
