@@ -84,7 +84,8 @@ def test_help_lists_every_command(gce: Gce) -> None:
     about_runs |= {"geometry", "probe", "replay", "serve"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify", "audit-environments"}
-    others = {"train", "evaluate", "attack", "critic", "plan", "power", "models", "path", "doctor", "completion"}
+    others = {"train", "evaluate", "attack", "orchestrate", "critic", "plan", "power", "models", "path", "doctor"}
+    others |= {"completion"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 
 
@@ -965,8 +966,8 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
     [
         (("--model", "toy_task:MODULI"), "expected a function"),
         ((*SCRIPTED, "--samples", "0"), "argument --samples: expected a whole number from 1 to 10,000, got '0'"),
-        ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of 48 names, such as"),
-        ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of 48 names, such as"),
+        ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of 52 names, such as"),
+        ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of 52 names, such as"),
         ((*SCRIPTED, "--strategies", "own_strategies:OWN"), "own_strategies:OWN is tuple, expected a gce.Strategy"),
         ((*SCRIPTED, "--strategies", "own_strategies:DEBATE"), "needs a model for the role 'opponent', got none"),
         ((*SCRIPTED, "--strategies", "trained-own_strategies:BRIEF"), "strategy trained-own_strategies:BRIEF needs"),

@@ -271,7 +271,7 @@ def test_a_refusal_lists_a_few_names_and_of_many_the_nearest_and_the_command_tha
     assert refusal(Choice(many), 17) == f"{first}17" and refusal(Choice(many), "?") == f"{first}'?'"
     with pytest.raises(argparse.ArgumentTypeError, match=r"^expected one of 13 names, .*; did you mean scripted\?$"):
         kind("scriptd")
-    with pytest.raises(BadInput, match=r"^no strategy 'jugde': choose one of 24 names, such as judge.* lists all"):
+    with pytest.raises(BadInput, match=r"^no strategy 'jugde': choose one of 26 names, such as judge.* lists all"):
         find_strategy("jugde")
     assert find_strategy("judge").name == "judge"
 

@@ -531,7 +531,7 @@ def test_evaluate_takes_names() -> None:
 @pytest.mark.parametrize(
     ("strategies", "said"),
     [
-        (["twice"], "no strategy 'twice': choose one of 24 names, such as"),
+        (["twice"], "no strategy 'twice': choose one of 26 names, such as"),
         (["own_strategies:OWN"], "own_strategies:OWN is tuple, expected a gce.Strategy"),
         (["own_strategies:NOTHING"], "has no 'NOTHING'"),
         (["zero-shot", STRATEGIES["zero-shot"]], "expected strategies with different names, got zero-shot"),

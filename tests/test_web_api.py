@@ -119,6 +119,7 @@ def test_a_body_of_another_type_is_refused(client: Client) -> None:
         ({"executor": {"kind": "ray"}}, "executor.kind"),
         ({"objective": {"algorithm": "os:path"}}, "objective.algorithm"),
         ({"rollouts": {"strategy": "os:path"}}, "rollouts.strategy"),
+        ({"rollouts": {"strategy": "orchestrate@graph.toml"}}, "rollouts.strategy"),
         ({"evaluators": {"teach": {"verifier": 1.0, "os:path": 1.0}}}, "evaluators.teach"),
         ({"evaluation": {"also_measure": ["beliefs@/etc/passwd"]}}, "evaluation.also_measure"),
         ({"rollouts": {"problems": 1}}, "rollouts.problems"),
@@ -306,7 +307,8 @@ def test_the_playground_judges_and_shows_hostile_answers_as_text(client: Client)
     asked = {**form, **chosen, "do": "ask", "model": "gce-tiny", "strategy": "zero-shot"}
     answer = client.post("/play", data=asked, follow_redirects=False)
     assert answer.status_code == 303 and "queued" in client.get(answer.headers["location"]).text
-    for name, value in (("model", "command:id"), ("strategy", "os:path"), ("run", "../..")):
+    strategies = (("strategy", "os:path"), ("strategy", "orchestrate@x.toml"))
+    for name, value in (("model", "command:id"), *strategies, ("run", "../..")):
         assert client.post("/play", data={**asked, name: value}, follow_redirects=False).status_code in (200, 404)
     assert client.get("/api/v1/jobs").json()["total"] == 1
     assert client.get("/play?task=os:path").status_code == 404

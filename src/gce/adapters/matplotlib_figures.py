@@ -117,7 +117,8 @@ def _lines(figure: Lines, canvas: Any) -> None:
         for place, (line, measured) in enumerate(figure.intervals.get(panel, {}).items()):
             xs = [x * 1.03**place if figure.doubles else x + 0.05 * place for x, _ in measured]
             ys, reach = _heights([found for _, found in measured], percent)
-            drawn[line] = axis.errorbar(xs, ys, yerr=reach, capsize=2, linewidth=1, **_line_style(place))
+            style = _line_style(place if line in found else len(found) + place)
+            drawn[line] = axis.errorbar(xs, ys, yerr=reach, capsize=2, linewidth=1, **style)
         if len(drawn) > 1:  # A single line is what its panel's title says.
             labels |= drawn
         axis.margins(x=0.1)

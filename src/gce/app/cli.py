@@ -27,6 +27,7 @@ COMMANDS = {
     "train": "train a model on its own verified answers",
     "evaluate": "evaluate a model on test problems, with confidence intervals",
     "attack": "disturb prompts in ways that keep their meaning, and measure what that does to answers",
+    "orchestrate": "graphs of roles on the same problems as a single model with as many tokens",
     "ablate": "ablation study: conditions or algorithms compared over several seeds",
     "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
     "serve": "serve runs as web pages: lists, live progress, answers, comparisons, studies",

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 
-__all__ = ["counted", "mentions", "plain", "printable"]
+__all__ = ["counted", "last_line", "mentions", "plain", "printable", "voted"]
 
 _ORDINARY = frozenset(string.printable)
 _BLANK = frozenset("\u115f\u1160\U00013441\U00013442")
@@ -65,3 +67,14 @@ def _escaped(character: str) -> str:
 def counted(n: int, noun: str, ending: str = "s") -> str:
     """Return a number with its noun, as "1 task" or "1,200 tasks", or "2 patches" with the ending es."""
     return f"{n:,} {noun}{'' if n == 1 else ending}"
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank, without blanks around it."""
+    return text.rstrip().rpartition("\n")[2].strip()
+
+
+def voted(texts: Sequence[str]) -> int:
+    """Return the place of the first text with the most frequent last line; blank texts count only among such."""
+    lines = [last_line(text) for text in texts]
+    return lines.index(Counter([line for line in lines if line] or lines).most_common(1)[0][0])

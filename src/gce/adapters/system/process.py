@@ -9,7 +9,7 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_bytes", "resident_bytes", "share_heap", "trim_heap", "usable_cores"]
+__all__ = ["peak_bytes", "reset_peak", "resident_bytes", "share_heap", "trim_heap", "usable_cores"]
 
 _M_ARENA_MAX = -8
 """As in glibc's malloc.h."""
@@ -29,6 +29,12 @@ def peak_bytes() -> int:
         return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def reset_peak() -> None:
+    """Let `peak_bytes` begin anew, if the system supports it, as Linux does."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def resident_bytes(process: int) -> int | None:

@@ -56,7 +56,7 @@ class AnswerFile:
         """
         self._path = path
         self._problems = {problem.key: problem for problem in problems}
-        self._done: dict[str, dict[str, Conversation]] = {}
+        self._done: dict[tuple[str, str], dict[str, Conversation]] = {}
         self._seconds: dict[str, float] = {}
         header = json.loads(json.dumps({"evaluation": dict(asked)}))
         with ExitStack() as opened:
@@ -85,15 +85,15 @@ class AnswerFile:
     ) -> None:
         self._file.close()
 
-    def done(self, mode: str) -> Mapping[str, Conversation]:
-        """Return the stored conversations of a strategy, by name."""
-        return self._done.get(mode, {})
+    def done(self, mode: str, digest: str = "") -> Mapping[str, Conversation]:
+        """Return the stored conversations of a strategy, by name; `digest` is of the file that describes it."""
+        return self._done.get((mode, digest), {})
 
     def seconds(self, mode: str) -> float:
         """Return the total seconds of a strategy's conversations."""
         return self._seconds.get(mode, 0.0)
 
-    def add(self, mode: str, name: str, conversation: Conversation, seconds: float) -> None:
+    def add(self, mode: str, name: str, conversation: Conversation, seconds: float, digest: str = "") -> None:
         """Write a conversation that took `seconds` after the previous one."""
         record = {
             "mode": mode,
@@ -108,6 +108,7 @@ class AnswerFile:
             "tokens": conversation.tokens,
             "seconds": seconds,
             **({"scored": conversation.scored} if conversation.scored else {}),
+            **({"described_by": digest} if digest else {}),
             "attempts": [_record(attempt, self._problems[attempt.problem.key]) for attempt in conversation.attempts],
         }
         try:
@@ -155,7 +156,7 @@ class AnswerFile:
         conversation = _conversation(record, map(self._attempt, record["attempts"]))
         mode = record["mode"]
         if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
-            self._done.setdefault(mode, {})[record["name"]] = conversation
+            self._done.setdefault((mode, record.get("described_by", "")), {})[record["name"]] = conversation
         self._seconds[mode] = self.seconds(mode) + record["seconds"]
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:

@@ -19,7 +19,16 @@ from gce.domain.paired import Gain, Pair, paired_gain, paired_gains
 from gce.domain.statistics import DEFAULT_INTERVAL, interval
 from gce.domain.strategies.single_turn import ZERO_SHOT
 
-__all__ = ["Attempts", "Measured", "against", "attempts", "compared_with", "stored_gain", "stored_pairs"]
+__all__ = [
+    "Attempts",
+    "Measured",
+    "against",
+    "attempts",
+    "compared_with",
+    "gains_between",
+    "stored_gain",
+    "stored_pairs",
+]
 
 _COSTS: Mapping[str, Metric[Any]] = {
     "replies": REPLIES,
@@ -37,6 +46,8 @@ class Measured:
     conversations: tuple[Conversation, ...]
     seconds: float
     """Total seconds of all conversations."""
+    peak_bytes: int | None = None
+    """Peak resident memory of this process meanwhile, the model's included."""
 
     @cached_property
     def judged(self) -> tuple[Answer, ...]:
@@ -81,16 +92,28 @@ def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> di
     Raises:
         ValueError: the metric does not support paired comparison.
     """
+    reference = compared_with(found)
+    return gains_between(found, {name: (reference, name) for name in found if name != reference}, metric)
+
+
+def gains_between(
+    found: Mapping[str, Measured], comparisons: Mapping[str, tuple[str, str]], metric: Metric[Any] = ACCURACY
+) -> dict[str, Gain]:
+    """Compare pairs of strategies, each named (before, after), over the units for which both have a value.
+
+    Raises:
+        ValueError: the metric does not support paired comparison.
+    """
     if metric.paired is None:
         raise ValueError(f"{metric.name} cannot be compared {metric.over} by {metric.over}")
-    reference = compared_with(found)
-    base = _numbers(metric, found[reference].conversations)
+    named = {name for pair in comparisons.values() for name in pair}
+    numbers = {name: _numbers(metric, found[name].conversations) for name in named}
     compared = {}
-    for name, measured in found.items():
-        after = _numbers(metric, measured.conversations)
-        pairs = [(unit[0], base[unit], number) for unit, number in after.items() if unit in base]
-        if name != reference and pairs:
-            compared[name] = pairs
+    for what, (before, after) in comparisons.items():
+        base = numbers[before]
+        pairs = [(unit[0], base[unit], number) for unit, number in numbers[after].items() if unit in base]
+        if pairs:
+            compared[what] = pairs
     return paired_gains(compared)
 
 

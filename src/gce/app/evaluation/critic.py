@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from gce.domain.answers import Answer
 from gce.domain.evaluators.critic import FEATURES, FOLDS, LENGTH, Quality, features_of, first_half, out_of_fold, quality
 from gce.domain.figures import Table
 from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
-from gce.domain.text import counted
+from gce.domain.text import counted, voted
 from gce.errors import SettingError
 
 __all__ = ["Choice", "CriticReport", "Saving", "critic"]
@@ -225,7 +224,7 @@ def _choices(
         "one at random": lambda group: float(right[group].mean()),
         "critic": lambda group: float(right[max(group, key=lambda place: predicted[place])]),
         "shortest": lambda group: float(right[min(group, key=lambda place: length[place])]),
-        "majority": lambda group: float(right[_majority(answers, group)]),
+        "majority": lambda group: float(right[group[voted([answers[each].completion.text for each in group])]]),
         "verifier (an oracle)": lambda group: float(right[group].max()),
     }
     chosen = {name: np.array([way(group) for group in places]) for name, way in ways.items()}
@@ -234,12 +233,6 @@ def _choices(
         Choice(name, mean_of_problems(values.tolist()), clustered_mean([[each] for each in (values - one).tolist()]))
         for name, values in chosen.items()
     )
-
-
-def _majority(answers: Sequence[Answer], group: Sequence[int]) -> int:
-    """The place of the first answer whose last line is the most common one."""
-    lines = [answers[place].completion.text.rstrip().rpartition("\n")[2].strip() for place in group]
-    return group[lines.index(Counter(lines).most_common(1)[0][0])]
 
 
 def _saving(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Unpack
@@ -50,6 +50,7 @@ from gce.app.wiring.models import check_precision, default_model, find_model
 from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name_of
 from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.solvers import find_solve
+from gce.app.wiring.system import peak_bytes, reset_peak
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many
 from gce.domain.answers import Answer
 from gce.domain.conversations import Conversation
@@ -68,7 +69,7 @@ from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
 
-__all__ = ["EvaluateSettings", "Evaluation", "evaluate", "evaluated_model"]
+__all__ = ["EvaluateSettings", "Evaluation", "evaluate", "evaluated", "evaluated_model", "saying_what_was_used"]
 
 
 @frozen(slots=False, repr=False)
@@ -179,13 +180,19 @@ def evaluate(
     """
     given = evaluate_settings({"task": task, "model": model, **settings})
     watcher, access = watcher or watch_of(progress)(0), access_of(given)
+    with saying_what_was_used(watcher, access):
+        return _several(given, watcher, access) if given.models else evaluated(given, watcher, access)
+
+
+@contextmanager
+def saying_what_was_used(watcher: Watcher, access: Access) -> Iterator[None]:
+    """Say at the end what all requests together cost."""
     try:
-        result = _several(given, watcher, access) if given.models else _evaluated(given, watcher, access)
+        yield
     except ModelError:
         watcher.say(*used_lines(access))
         raise
     watcher.say(*used_lines(access))
-    return result
 
 
 def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
@@ -198,7 +205,7 @@ def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evalu
     found = {}
     for name, each in alone.items():
         watcher.say(f"model {name}")
-        found[name] = _evaluated(_with_another(each, alone, task, watcher, access), watcher, access)
+        found[name] = evaluated(_with_another(each, alone, task, watcher, access), watcher, access)
     first = next(iter(found.values()))
     (strategy,) = first.strategies
     return evolve(
@@ -221,7 +228,7 @@ def _with_another(
     return evolve(given, roles={ANOTHER: another, **given.roles})
 
 
-def _evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
+def evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
     """One model."""
     strategies, metrics = _strategies(given), _metrics(given)
     found = find_task(given.task) if isinstance(given.task, str) else given.task
@@ -490,6 +497,7 @@ class _Holding:
                 assert isinstance(self.model, Adaptable)
                 restore(self.model, learned, self.given.adapter, self.given.model_name)
                 learned = None
+            reset_peak()
             found[name] = self._measured(name, strategies[name])
             judged = found[name].judged
             right, failed = sum(each.right for each in judged), sum(each.failed for each in judged)
@@ -509,14 +517,14 @@ class _Holding:
         answers = [answer for answer in judged if not answer.failed]
         return one_outcome_lines(name, asked, answers)
 
-    def _reused(self, name: str) -> dict[str, Conversation]:
+    def _reused(self, name: str, digest: str) -> dict[str, Conversation]:
         """Stored conversations, judged again: since they were written, the verifier may have changed.
 
         A single attempt gets its new verdict. Where a verdict on one of several attempts changed, the conversation is
         held again, because later turns depend on it.
         """
         kept = self.kept
-        found = {} if kept is None else dict(kept.done(name))
+        found = {} if kept is None else dict(kept.done(name, digest))
         if kept is None or not found or not self.evaluator.deterministic:
             return found
         attempts = [(each.problem, each.completion) for held in found.values() for each in held.attempts]
@@ -530,13 +538,13 @@ class _Holding:
                 if len(again) == 1:
                     attempt = evolve(again[0], reading=held.last.reading, notes=held.last.notes)
                     found[which] = evolve(held, attempts=(attempt,))
-                    kept.add(name, which, found[which], 0.0)
+                    kept.add(name, which, found[which], 0.0, digest)
         said = f"; {counted(changed, 'verdict')} changed" if changed else ""
         self.watcher.say(f"{name}: {counted(stored, 'answer')} reused from {self.given.answers}, judged again{said}")
         return found
 
     def _measured(self, name: str, strategy: Strategy) -> Measured:
-        kept, done = self.kept, self._reused(name)
+        kept, done = self.kept, self._reused(name, strategy.digest)
         left = len(self.problems) * self.given.samples - len(done)
         if self.access is not None and left:
             self.access.ledger.check()
@@ -548,7 +556,7 @@ class _Holding:
             nonlocal last, left
             now = time.perf_counter()
             if kept is not None:
-                kept.add(name, which, conversation, now - last)
+                kept.add(name, which, conversation, now - last, strategy.digest)
             last = now
             advance()
             left -= 1
@@ -569,4 +577,4 @@ class _Holding:
             done=done,
             on_end=ended,
         )
-        return Measured(tuple(conversations), before + time.perf_counter() - began)
+        return Measured(tuple(conversations), before + time.perf_counter() - began, peak_bytes())

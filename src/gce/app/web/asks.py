@@ -203,7 +203,7 @@ class Offered:
             if name in elsewhere or isinstance(known[name].kind, ChoiceOrShare):
                 continue
             for text in _texts(value):
-                if not _PLAIN.fullmatch(text):
+                if not _PLAIN.fullmatch(text) or text.endswith(".toml"):
                     raise _not_offered(name, text, ("a name without a path, a module or an address",))
 
 

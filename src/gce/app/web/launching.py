@@ -89,7 +89,7 @@ class Launcher:
         self.offered.check(task=asked.task, model=asked.model)
         task = find_task(asked.task)
         find_tiers(task, find_preset(task, asked.preset), asked.tiers)
-        if own := [name for name in asked.strategies if ":" in name or "/" in name]:
+        if own := [name for name in asked.strategies if _is_own(name)]:
             raise SettingError("strategies", "strategies of gce", own[0], "{strategies} must be strategies of gce")
         given = {
             name: ",".join(value) if isinstance(value, tuple) else str(value)
@@ -104,7 +104,7 @@ class Launcher:
     def answer(self, asked: AskModel, adapter: Path | None) -> JobRecord:
         """A model's answer to one problem."""
         self.offered.check(task=asked.task, model=asked.model)
-        if ":" in asked.strategy or "/" in asked.strategy:
+        if _is_own(asked.strategy):
             raise SettingError("strategy", "a strategy of gce", asked.strategy, "{strategy} must be a strategy of gce")
         return self._work("answer", f"answer: {asked.problem}", {**asdict(asked), "adapter": _last(adapter)})
 
@@ -117,6 +117,11 @@ class Launcher:
         files = {"request.json": json.dumps({**asked, "do": what})}
         arguments = ("{job}/request.json",)
         return self.jobs.submit(what, title, arguments, files=files, module=WORKER, seconds=SECONDS_OF_AN_ANSWER)
+
+
+def _is_own(strategy: str) -> bool:
+    """Whether the name of a strategy is that of code or of a file."""
+    return ":" in strategy or "/" in strategy or strategy.endswith(".toml")
 
 
 def _last(run: Path | None) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
+from attrs import evolve
+
 from gce.app.options import ChoiceOrOwn, choices, nearest
 from gce.app.terminal import as_called
+from gce.app.wiring.files import read_input
 from gce.domain.strategies import STRATEGIES, Strategy
 from gce.domain.strategies.requests import with_options
 from gce.errors import BadInput, GceError, one_line
@@ -32,6 +37,8 @@ __all__ = [
 ]
 
 Entry = TypeVar("Entry")
+MOST_OF_A_FILE = 2**20
+"""Bytes of a file that describes a strategy."""
 
 LISTED_BY = {"strategy": "gce evaluate --help", "metric": "gce evaluate --help-all", "task": "gce tasks"}
 """Commands that list all entries of a kind."""
@@ -141,7 +148,7 @@ def is_trained(name: str) -> bool:
 def find_strategy(name: str) -> Strategy:
     """Return the strategy of this name, which may begin with `TRAINED`, or a user's own as module:ATTR.
 
-    Options stand behind it, as NAME@OPTIONS.
+    Options stand behind it, as NAME@OPTIONS, or a TOML file that describes it.
 
     Raises:
         BadInput: there is no such object, it is not a strategy, or it does not have these options.
@@ -152,9 +159,13 @@ def find_strategy(name: str) -> Strategy:
     if not has_options:
         return strategy
     try:
+        if strategy.of_file is not None and options.endswith(".toml"):
+            content = read_input(options, MOST_OF_A_FILE)
+            described = strategy.of_file(tomllib.loads(content.decode()))
+            return evolve(described, name=f"{strategy.name}@{options}", digest=sha256(content).hexdigest())
         return with_options(strategy, options)
-    except ValueError as error:
-        raise BadInput(f"strategy {name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"strategy {name}: {one_line(error)}") from error
 
 
 STRATEGY = ChoiceOrOwn(

@@ -16,6 +16,7 @@ from gce.domain.strategies.label_search import LABEL_SEARCH
 from gce.domain.strategies.multi_turn import MULTI_TURN
 from gce.domain.strategies.mutual_predictability import MUTUAL_PREDICTABILITY
 from gce.domain.strategies.opinions import STATED_OPINION
+from gce.domain.strategies.orchestrate import MAJORITY, ORCHESTRATE
 from gce.domain.strategies.peer_prediction import PEER_PREDICTION
 from gce.domain.strategies.reasoning import CHAIN_OF_THOUGHT, DIRECT, LENGTH_CONTROLLED
 from gce.domain.strategies.requests import Strategy
@@ -52,5 +53,7 @@ _ALL = (
     WORLD_IN_THE_LOOP,
     JUDGE,
     ATTACK,
+    MAJORITY,
+    ORCHESTRATE,
 )
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in _ALL}

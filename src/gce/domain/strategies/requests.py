@@ -169,6 +169,11 @@ class Strategy:
     options: Callable[[str], Strategy] | None = None
     """Returns the strategy with the options that are written after `NAME@`; ValueError says what is expected. None if
     it has no options."""
+    of_file: Callable[[Mapping[str, Any]], Strategy] | None = None
+    """Returns the strategy that a TOML file describes, written as `NAME@FILE.toml`; ValueError says what is expected.
+    """
+    digest: str = ""
+    """Of that file."""
 
     @needs.validator
     def _known(self, _attribute: object, needs: frozenset[str]) -> None:
