@@ -186,3 +186,39 @@ def test_a_list_of_questions_is_attacked_and_measured(tmp_path: Path) -> None:
         "7 test questions: 95 % interval about +-30 points; --split all asks all questions"
     )
     assert json.loads(measured.stdout)["modes"]["zero-shot"]["tiers"]["all"]["n"] == 7
+
+
+EVALUATORS = {
+    "loop": r"gap: those that teach rose by [+-]\d\.\d{3} more \([+-]\d\.\d{3} to [+-]\d\.\d{3}\)",
+    "learned_critic": r"right: \d+ %; R\^2 -?\d\.\d\d, AUROC [01]\.\d\d",
+    "learned_critic_v1": r"72 answers; beyond the length: [+-]0\.\d{3} of R\^2",
+    "governor": r"adaptive: \d+ rollouts, [\d,]+ tokens, \d+ % fewer",
+    "revision": r"mended \d+, spoiled 0",
+    "geometry": r"schema 1\.1, 3 time steps, in \S+geometry\.json",
+    "onnx_loop": r"right of 10: MLX (\d+), ONNX Runtime \1; 10 answers are the same text",
+}
+"""The last line of what each example of several evaluators prints."""
+
+
+def test_each_demonstration_has_its_example() -> None:
+    """Of at most 40 lines."""
+    files = {file.stem: file.read_text() for file in (EXAMPLES / "evaluators").glob("*.py")}
+    assert {*files} == {*EVALUATORS} and all(len(text.splitlines()) <= 40 for text in files.values())
+
+
+@pytest.mark.parametrize("name", EVALUATORS)
+def test_examples_of_several_evaluators_end_with_a_result(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    if name == "onnx_loop":
+        pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "evaluators" / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert re.fullmatch(EVALUATORS[name], ran.stdout.splitlines()[-1]), ran.stdout

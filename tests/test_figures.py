@@ -194,3 +194,11 @@ def test_a_chart_stands_beside_its_table_and_an_interval_may_stand_below_its_val
     page = html_page("x", [both, Section("y", (), (table,))], lambda _figure: "")
     assert page.count('<div class="content both">') == 1 == page.count('<div class="content">')
     assert page.count('<td class="measured">7 <span>(1-&lt;b&gt;)</span></td>') == 2
+
+
+def test_each_panel_may_have_axes_of_its_own() -> None:
+    pytest.importorskip("matplotlib")
+    panels = {"path": {"all": [(0.1, 0.2), (0.3, 0.1)]}, "first": {"first": [(1.0, 0.1), (2.0, 0.3)]}}
+    axes = {"path": ("one", "other"), "first": ("iteration", "one")}
+    with matplotlib_figures._drawn(Lines("l", "a", panels, axes=axes)) as canvas:
+        assert [(each.get_xlabel(), each.get_ylabel()) for each in canvas.axes] == [*axes.values()]

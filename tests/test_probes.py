@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 
 from gce.app import cli
+from gce.app.evaluation import probing
+from gce.app.evaluation.checkpoints import arrays_digest, restore
+from gce.app.wiring.runs import find_adapter
 from gce.domain.evaluators.probes import FixedTexts, cross_fitted, internalisation, transfer
 
 PROBLEMS = [f"p{number}" for number in range(40) for _ in range(5)]
@@ -115,3 +119,32 @@ def test_what_cannot_be_probed(run: Path, capsys: pytest.CaptureFixture[str]) ->
     capsys.readouterr()
     assert cli.main(("probe", str(run), "--n", "2")) == 2
     assert "texts of at least 20 problems" in (error := capsys.readouterr().err) and "Traceback" not in error
+
+
+def test_a_run_that_began_with_an_adapter_is_probed_from_there(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts and states before training are those of its start."""
+    adapter, later = tmp_path / "adapter", tmp_path / "later"
+    shutil.copytree(run / "checkpoints" / "last", adapter)
+    options = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--dev", "0", "--iterations", "1")
+    more = ("--problems", "4", "--rollouts", "2", "--test", "0", "--sampling", "uniform")
+    given = (*options, *more, "--evaluators", "verifier,length", "--adapter", str(adapter))
+    assert cli.main(("train", *given, "--run-dir", str(later))) == 0
+    placed: list[str] = []
+
+    def noted(model: Any, state: Any, *named: str) -> None:
+        placed.append(arrays_digest(state))
+        restore(model, state, *named)
+
+    monkeypatch.setattr(probing, "restore", noted)
+    capsys.readouterr()
+    assert cli.main(("probe", str(later), "--n", "20", "--samples", "2", "--json")) == 0
+    texts, before, after = placed
+    assert texts == before == arrays_digest(find_adapter(adapter)) != after
+    assert cli.main(("probe", str(run), str(later), "--n", "20", "--samples", "2")) == 2
+    assert "starting adapter" in capsys.readouterr().err
+    shutil.rmtree(adapter)
+    shutil.copytree(later / "checkpoints" / "last", adapter)
+    assert cli.main(("probe", str(later), "--n", "20", "--samples", "2")) == 2
+    assert "is not the adapter that" in capsys.readouterr().err

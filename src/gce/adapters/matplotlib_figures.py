@@ -133,6 +133,9 @@ def _lines(figure: Lines, canvas: Any) -> None:
             axis.set_ylim(-3, 103)
     for axis in flat[:: len(axes[0])][-1:] + flat[1 : len(names)][-1:]:
         axis.set_xlabel(figure.across)
+    for panel, axis in zip(names, flat, strict=False):
+        if panel in figure.axes:
+            axis.set(**dict(zip(("xlabel", "ylabel"), figure.axes[panel], strict=True)))
     _legend(canvas, labels)
 
 

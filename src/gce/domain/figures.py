@@ -42,6 +42,8 @@ class Lines:
     """Whether the axis across is logarithmic with base 2."""
     scattered: Sequence[str] = field(default=(), kw_only=True)
     """Lines whose points are not joined."""
+    axes: Mapping[str, tuple[str, str]] = field(factory=dict, kw_only=True)
+    """By panel, what stands along its horizontal and its vertical axis; in place of `across`."""
 
     @property
     def names(self) -> list[str]:

@@ -1,18 +1,20 @@
 """Hidden states of identical fixed texts before and after training: what `gce probe` and `gce geometry --hidden` read.
 
-The texts are answers of the run's base model to test problems, so that no training chose them.
+The texts are answers to test problems of the model as the run began, so that its training chose none of them: the base
+model, with the adapter that the run was started with, if any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from gce.app.evaluation.checkpoints import restore
+from gce.app.evaluation.checkpoints import arrays_digest, restore
 from gce.app.evaluation.run import evaluate
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
@@ -24,7 +26,7 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import plain_name
-from gce.app.wiring.runs import open_run
+from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.scores import with_scores
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer
@@ -60,19 +62,26 @@ class ProbedRun:
 
 @frozen(eq=False)
 class _Bench:
-    """A model with its base's answers, which are the texts of all runs of that base."""
+    """A model with its answers before training, which are the texts of all runs that began with it."""
 
     name: str
     task: Task
     model: LearningModel
+    """As the run began: the base, or the base with the adapter that the run was started with."""
     answers: Sequence[Answer]
+    start: ModelState | None
+    """That adapter."""
 
     @staticmethod
-    def of(settings: TrainSettings, watcher: Watcher, n: int, samples: int, temperature: float) -> _Bench:
+    def of(
+        settings: TrainSettings, start: ModelState | None, watcher: Watcher, n: int, samples: int, temperature: float
+    ) -> _Bench:
         task, name = find_task(settings.task), plain_name(settings.model.name)
         model = find_learning_model(evolve(settings, model=evolve(settings.model, sampler="")), task)
         if not isinstance(model, Embedder):
             raise BadInput(f"model {name} gives no hidden states: gce-tiny, a directory, hf:NAME and FILE.gguf do")
+        if start is not None:
+            restore(model, start, settings.model.adapter, name)
         asked = evaluate(
             task,
             LoadedModel(model, name),
@@ -85,17 +94,27 @@ class _Bench:
         (held,) = asked.conversations.values()
         evaluator = with_scores(find_evaluator(task), task, settings)
         said = [(each.last.problem, each.last.completion) for each in held if not each.last.failed]
-        return _Bench(name, task, model, list(judge_each(task, evaluator, said)))
+        return _Bench(name, task, model, list(judge_each(task, evaluator, said)), start)
 
     def states(self, learned: ModelState | None, where: str) -> Floats:
-        """(texts, width): the mean state over each text's tokens; of the base without a checkpoint."""
-        model = self.model
+        """(texts, width): the mean state over each text's tokens; as the run began without a checkpoint."""
+        model, learned = self.model, self.start if learned is None else learned
         assert isinstance(model, Embedder)
         if learned is not None:
             restore(model, learned, where, self.name)
         texts = ((each.problem.prompt, each.completion.text) for each in self.answers)
         adapter = learned is not None
         return np.array([model.hidden_states(*text, adapter=adapter).mean(axis=0) for text in texts], float)
+
+
+def _start(run: RunReader, settings: TrainSettings) -> ModelState | None:
+    """The adapter that a run was started with; None where it began from the base."""
+    if not settings.model.adapter:
+        return None
+    found = find_adapter(Path(settings.model.adapter))
+    if arrays_digest(found) != run.config["adapter"]:
+        raise BadInput(f"{settings.model.adapter} is not the adapter that {run.name} began with: restore that one")
+    return found
 
 
 def probe(
@@ -107,13 +126,13 @@ def probe(
     seeds: int = 5,
     watcher: Watcher,
 ) -> list[ProbedRun]:
-    """Probe the newest checkpoint of each run against the base model.
+    """Probe the newest checkpoint of each run against the model as it began.
 
     Args:
-        runs: trained from the same base on the same task with the same evaluators.
+        runs: trained from the same base and adapter on the same task with the same evaluators.
         n: problems per tier.
         samples: texts of each problem.
-        temperature: at which the base writes them.
+        temperature: at which it writes them.
         seeds: ways to deal problems to folds.
         watcher: is told of progress.
 
@@ -125,12 +144,15 @@ def probe(
     for name in runs:
         with open_run(name) as reader:
             settings, (_, learned) = stored_settings(reader), reader.checkpoint()
-        kind = (settings.task, settings.preset, settings.model.name, settings.evaluators)
+            start = _start(reader, settings)
+        kind = (settings.task, settings.preset, settings.model.name, settings.model.adapter, settings.evaluators)
         if first is None:
-            first, bench = kind, _Bench.of(settings, watcher, n, samples, temperature)
+            first, bench = kind, _Bench.of(settings, start, watcher, n, samples, temperature)
             base = bench.states(None, name)
         elif kind != first:
-            raise BadInput(f"expected runs of one task, base model and set of evaluators, got another in {name}")
+            raise BadInput(
+                f"expected runs of one task, base model, starting adapter and set of evaluators, got another in {name}"
+            )
         texts = _fixed_texts(bench.answers, base, bench.states(learned, name))
         if len({*texts.problems}) < 4 * FOLDS:
             got = counted(len({*texts.problems}), "problem")
@@ -175,7 +197,7 @@ def hidden_geometry(run: RunReader, *, n: int, watcher: Watcher, seed: int = 0) 
             states |= dict([run.checkpoint(record.iteration)])
         except BadInput:  # It is not kept.
             continue
-    bench = _Bench.of(settings, watcher, n, 1, 0.0)
+    bench = _Bench.of(settings, _start(run, settings), watcher, n, 1, 0.0)
     steps: dict[int, ModelState | None] = {0: None, **states}
     rows = chain.from_iterable(
         _scored(step, bench.answers, bench.states(learned, run.name)) for step, learned in steps.items()

@@ -166,10 +166,12 @@ def geometry_sections(run: ReportedRun) -> list[Section]:
         "components. Problems differ between iterations, which alone makes a path: conclude from the p values only.",
     )
     panels: dict[str, Points] = {
-        "path, second component by first": {"iterations": [step.state for step in run.path.steps]},
-        "first component by iteration": {"first": [(float(step.iteration), step.state[0]) for step in run.path.steps]},
+        "path": {"iterations": [step.state for step in run.path.steps]},
+        "first component": {"first": [(float(step.iteration), step.state[0]) for step in run.path.steps]},
     }
-    return [evolve(section, words=words, figures=(Lines("geometry", "Path of the mean scores", panels, across=""),))]
+    axes = {"path": ("first component", "second component"), "first component": ("iteration", "first component")}
+    drawn = Lines("geometry", "Path of the mean scores", panels, axes=axes)
+    return [evolve(section, words=words, figures=(drawn,))]
 
 
 def _of_parts(title: str, parts: Sequence[Part]) -> Section:
