@@ -40,6 +40,8 @@ from gce.domain.problems import Message
 CLIP = 0.2
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
+SHOWN = "Count from 5 in steps of 2. Write exactly 4 numbers, separated by commas. Answer: 5, 7, 9, 11."
+
 Question = tuple[Message, ...]
 Reward = Callable[[Question, str], float]
 
@@ -85,19 +87,19 @@ class Shape:
 
 
 def counting(starts: range, count: int) -> list[Question]:
-    """Questions to count on from a number, upwards or downwards, in steps of 1 to 5."""
+    """Questions to count on from a number in steps of 1 to 5."""
     draw = random.Random(starts.start)
     found = []
     for _ in range(count):
         start, step, numbers = draw.choice(starts), draw.choice([1, 2, 3, 5]), draw.randint(4, 8)
-        asked = f"Count from {start} in steps of {step}. Write exactly {numbers} numbers, separated by commas."
+        asked = f"{SHOWN} Count from {start} in steps of {step}. Write exactly {numbers} numbers, separated by commas."
         found.append((Message("user", asked),))
     return found
 
 
 def count_reward(question: Question, text: str) -> float:
     """The share of the numbers that are right and in place, of all that are asked for or written."""
-    start, step, numbers = map(int, re.findall(r"\d+", question[0].content))
+    start, step, numbers = map(int, re.findall(r"\d+", question[0].content)[-3:])
     expected = [start + step * place for place in range(numbers)]
     written = [int(number) for number in re.findall(r"\d{1,6}", text)[:50]]
     right = sum(one == other for one, other in zip(expected, written, strict=False))
@@ -246,8 +248,11 @@ def trl(*, continuous: bool = False, **given: Any) -> Callable[[], Turn]:
     generate, prepare = trainer._generate, trainer._generate_and_score_completions
 
     class Stop(TrainerCallback):  # type: ignore[misc]
-        def __init__(self, stop: Callable[[int], bool]) -> None:
-            self._stop = stop
+        def __init__(self, stop: Callable[[int], bool], clock: Clock) -> None:
+            self._stop, self.clock, self.begun = stop, clock, now()
+
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            self.clock.add("set-up", now() - self.begun)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step % shape.steps == 0 and self._stop(state.global_step // shape.steps):
@@ -267,7 +272,7 @@ def trl(*, continuous: bool = False, **given: Any) -> Callable[[], Turn]:
         trainer._generate_and_score_completions = clock.timed("preparing", prepare)
         trainer.optimizer = trainer.lr_scheduler = None
         trainer.args.max_steps = most * shape.steps
-        callback = Stop(stop)
+        callback = Stop(stop, clock)
         trainer.add_callback(callback)
         trainer.train()
         trainer.remove_callback(callback)
@@ -295,8 +300,9 @@ def _speed(shape: Shape, run: Run) -> Turn:
     clock = Clock()
     begun = now()
     run(shape.iterations, clock, lambda _: False)
-    seconds = now() - begun
     found = clock.found
+    # `GRPOTrainer.train` collects garbage and makes a data loader: a run does so once.
+    seconds = now() - begun - found.get("set-up", 0.0)
     updating = found.get("updating") or seconds - found["preparing"]
     measures = {
         "sampled tokens/s": found["tokens"] / found["sampling"],
@@ -315,7 +321,7 @@ def _speed(shape: Shape, run: Run) -> Turn:
 def _time_to_gain(shape: Shape, run: Run, model: Any, tokenizer: Any) -> Turn:
     held_out = counting(range(100, 180), 64)
     run(1, Clock(), lambda _: False)  # Warms up.
-    outside = 0.0
+    outside, clock = 0.0, Clock()
     curve: list[tuple[float, float]] = []
 
     def stop(done: int) -> bool:
@@ -324,14 +330,14 @@ def _time_to_gain(shape: Shape, run: Run, model: Any, tokenizer: Any) -> Turn:
             return False
         paused = now()
         found = greedy_reward(model, tokenizer, held_out, shape)
-        curve.append((paused - begun - outside, found))
+        curve.append((paused - begun - outside - clock.found.get("set-up", 0.0), found))
         print(f"  {curve[-1][0]:.2f} s, {done} iterations: {found:.3f} (at the start {start:.3f})", file=sys.stderr)
         outside += now() - paused
         return found >= start + shape.gain
 
     start = _base_reward(model, tokenizer, held_out, shape)
     begun = now()
-    run(shape.most, Clock(), stop)
+    run(shape.most, clock, stop)
     measures = {"reward at the start": start, "at the end": curve[-1][1], "reached": curve[-1][1] >= start + shape.gain}
     return Turn(1.0, curve[-1][0], measures)
 

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
+from tiny_llama import TEMPLATE  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from gce.adapters.models.backends.torch import decoder  # noqa: E402
@@ -23,7 +24,6 @@ from gce.domain.completions import SampleRequest  # noqa: E402
 from gce.domain.learning import Trace, TrainingBatch, single_turn  # noqa: E402
 from gce.domain.problems import Message  # noqa: E402
 from gce.testing.contracts.model import assert_same_arrays, check_model  # noqa: E402
-from tiny_llama import TEMPLATE  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of NVIDIA")]
 
