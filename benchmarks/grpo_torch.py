@@ -89,7 +89,7 @@ class Shape:
 def counting(starts: range, count: int) -> list[Question]:
     """Questions to count on from a number in steps of 1 to 5."""
     draw = random.Random(starts.start)
-    found = []
+    found: list[Question] = []
     for _ in range(count):
         start, step, numbers = draw.choice(starts), draw.choice([1, 2, 3, 5]), draw.randint(4, 8)
         asked = f"{SHOWN} Count from {start} in steps of {step}. Write exactly {numbers} numbers, separated by commas."
