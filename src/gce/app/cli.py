@@ -37,6 +37,7 @@ COMMANDS = {
     "geometry": "the path of a run through the space of scores, with its nulls, and as a file for a viewer",
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
+    "verify-run": "check a run, or a copy of one, against its digests: exit status 1 if anything differs",
     "rescore": "judge a run's stored answers again and list changed verdicts",
     "replay": "make a stored answer again from its key: exit status 1 if its verdict differs",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",
