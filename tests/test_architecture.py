@@ -35,8 +35,8 @@ PURE_STANDARD_LIBRARY = {
 
 ADAPTERS_ONLY = {
     "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
-    "peft", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers",
-    "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
+    "peft", "psycopg", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard",
+    "tokenizers", "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on
 WEB_ONLY = {"jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}

@@ -81,7 +81,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(re.search(rf"\n    {name}\s", ran.out) for name in cli.COMMANDS)
     about_runs = {"ablate", "analyze", "report", "transcript", "validity", "rescore", "export", "answers", "traces"}
-    about_runs |= {"geometry", "probe", "replay", "serve"}
+    about_runs |= {"geometry", "probe", "replay", "serve", "verify-run"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify", "audit-environments"}
     others = {"train", "evaluate", "attack", "orchestrate", "critic", "plan", "power", "models", "path", "doctor"}

@@ -39,6 +39,7 @@ COMMANDS = {
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "plan": "what training would take on more workers: seconds by stage, bytes, money, and what bounds it",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
+    "verify-run": "check a run, or a copy of one, against its digests: exit status 1 if anything differs",
     "rescore": "judge a run's stored answers again and list changed verdicts",
     "replay": "make a stored answer again from its key: exit status 1 if its verdict differs",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",

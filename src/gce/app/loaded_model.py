@@ -183,7 +183,7 @@ def load_model(
     given = ModelSettings(
         name=model, adapter=str(adapter), device=device, threads=threads, concurrency=concurrency, timeout=timeout
     )
-    learned = find_adapter(Path(adapter)) if adapter else None
+    learned = find_adapter(adapter) if adapter else None
     settings = TrainSettings(model=given, lora=LoraSettings(**shape_of(learned)), seed=seed)
     with saying_if_interrupted(f"interrupted while the model {model} was being loaded"):
         found = find_model(settings, find_task(task) if isinstance(task, str) else task)

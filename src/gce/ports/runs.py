@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from gce.domain.learning import ModelState
+from gce.domain.verified_runs import Verified
 
 __all__ = ["AnswerReader", "RunReader", "RunWriter", "Runs"]
 
@@ -175,4 +176,13 @@ class Runs(Protocol):
 
     def write_card(self, name: str, card: Mapping[str, Any]) -> dict[str, Any]:
         """Replace a run's validity card and return it as a reader's `card` does; BadInput if that fails."""
+        ...
+
+    def verify(self, name: str) -> Verified:
+        """Hold everything that is kept of a run against its digests: commits, model states, summary, answers, card.
+
+        Raises:
+            BadInput: there is no such run.
+            GceError: its storage cannot be reached.
+        """
         ...

@@ -75,6 +75,8 @@ class _Worker:
     """Batches that it has."""
     done: int = 0
     """Specifications that it has finished."""
+    losses: int = 0
+    """How often the one that it replaces died before it had started."""
 
 
 @frozen
@@ -193,9 +195,9 @@ class RayWorkers:
                 **shown,
             )
 
-    def _new(self, number: int) -> _Worker:
+    def _new(self, number: int, losses: int = 0) -> _Worker:
         process: Any = ray.remote(_Process).options(num_cpus=1, num_gpus=self._gpus).remote(os.getcwd())
-        return _Worker(number, process, process.place.remote())
+        return _Worker(number, process, process.place.remote(), losses=losses)
 
     def _in_store(self, work: object) -> Any:
         """Return the reference of the function in the object store, where it and what it is bound to are put once."""
@@ -244,13 +246,17 @@ class RayWorkers:
 
     def _look(self) -> None:
         """Note where workers are that have started."""
-        for worker in self._workers:
+        for place, worker in enumerate(self._workers):
             if worker.place or not ray.wait([worker.starting], timeout=0)[0]:
                 continue
             try:
                 node, process = ray.get(worker.starting)
             except RayError as error:
-                raise GceError(f"a worker cannot be started: {_said(error)}") from error
+                if isinstance(error, RayTaskError) or worker.losses == RETRIES:
+                    raise GceError(f"a worker cannot be started: {_said(error)}") from error
+                self._workers[place] = self._new(worker.number, worker.losses + 1)
+                self.say(f"warning: worker {worker.number} died while it started, and is replaced")
+                continue
             worker.place = f"{node}, process {process}"
             self.say(f"worker {worker.number} started: {worker.place}")
 

@@ -94,7 +94,10 @@ def verified_commits(
         digest = _chained(digest, values, sums.pop(values[0], nothing).hexdigest())
         if digest != stored:
             return found, f"what iteration {values[0]} committed does not match its digest"
-        found.append(_commit_row(values, digest))
+        try:
+            found.append(_commit_row(values, digest))
+        except (TypeError, ValueError, RecursionError):
+            return found, f"what iteration {values[0]} committed cannot be read"
     if sums:
         return found, f"it holds records of iteration {next(iter(sums))!r} but no such commit"
     return found, None
@@ -140,10 +143,7 @@ def _chained(before: str, values: Sequence[object], records: object) -> str:
 
 def _commit_row(values: Sequence[Any], digest: str) -> CommitRow:
     iteration, checkpoint, _, hashes, pinned, _ = values
-    return CommitRow(
-        iteration=iteration,
-        checkpoint=checkpoint,
-        hashes=None if hashes is None else json.loads(hashes),
-        pinned=tuple(json.loads(pinned)),
-        digest=digest,
-    )
+    files, kept = None if hashes is None else json.loads(hashes), json.loads(pinned)
+    if not isinstance(files, dict | None) or not isinstance(kept, list):
+        raise ValueError("neither files nor pins")
+    return CommitRow(iteration=iteration, checkpoint=checkpoint, hashes=files, pinned=tuple(kept), digest=digest)

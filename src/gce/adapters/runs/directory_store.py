@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
+from gce.adapters.runs.integrity import checkpoint_of, look
 from gce.adapters.runs.reader import CARD, DirectoryReader, sealed
 from gce.adapters.runs.run_directory import RunDirectory, check_free
 from gce.adapters.system.durable_files import write_file
-from gce.errors import BadInput
+from gce.domain.verified_runs import Verified
+from gce.errors import BadInput, DamagedStore
 
 __all__ = ["DirectoryRuns", "run_of"]
 
@@ -51,6 +55,53 @@ class DirectoryRuns:
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error.strerror}") from error
         return kept
+
+    def verify(self, name: str) -> Verified:
+        """See `gce.ports.runs.Runs.verify`. A link `last` that a copy lacks is no damage: `open` makes it again."""
+        root = Path(name)
+        if not (root / _DATABASE).is_file():
+            raise BadInput(f"expected a run directory, found no {_DATABASE} in {root}")
+        try:
+            found = look(root)
+        except DamagedStore as error:
+            return Verified(None, "", (), (str(error).removeprefix(f"{root}/"),))
+        commits = found.commits
+        with contextlib.closing(found.database) as database:
+            tip = commits[-1].digest if commits else database.first_digest()
+            problems = [found.problem or database.loose_ends(tip)]
+            written = database.written_after(-1)
+        kept = {each.iteration for each in commits if _has_checkpoint(root, each.iteration)}
+        newest = [each.iteration for each in commits if each.hashes is not None][-1:]
+        needed = kept | {*newest, *(commits[-1].pinned if commits else ())}
+        for commit in [each for each in commits if each.iteration in needed]:
+            try:
+                checkpoint_of(root, commit)
+            except DamagedFileError as error:
+                problems.append(str(error))
+        with DirectoryReader(root, verify=False) as reader:
+            problems += [_wrong(reader, file) for file in (*written, CARD)]
+        last = commits[-1].iteration if commits else None
+        return Verified(last, tip, tuple(sorted(kept)), tuple(each for each in problems if each is not None))
+
+
+def _has_checkpoint(root: Path, iteration: int) -> bool:
+    return (root / "checkpoints" / checkpoint_name(iteration)).is_dir()
+
+
+def _wrong(reader: DirectoryReader, file: str) -> str | None:
+    """What is wrong, in words, with a file beside the database, if anything."""
+    if file != CARD and not (reader.path / file).exists():
+        return f"{file} is missing"
+    try:
+        if file == CARD:
+            reader.card()
+        elif file.endswith(".jsonl"):
+            next(reader.each_answer(file.removesuffix(".jsonl")), None)
+        else:
+            reader.summary()
+    except DamagedStore as error:
+        return str(error).removeprefix(f"{reader.path}/")
+    return None
 
 
 def run_of(checkpoint: Path) -> tuple[str, int | None] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -114,10 +114,10 @@ def is_whole(root: Path, commit: CommitRow) -> bool:
     return True
 
 
-def way_out(root: Path, commits: Sequence[CommitRow]) -> str:
-    """What to do where something is wrong behind these commits."""
+def way_out(commits: Sequence[CommitRow], whole: Callable[[CommitRow], bool]) -> str:
+    """What to do where something is wrong behind these commits; `whole` says whether one's checkpoint is intact."""
     for commit in reversed(commits):
-        if is_whole(root, commit):
+        if whole(commit):
             return (
                 f"put back a copy of it, or resume the run with {{discard_after}} {commit.iteration}, the last "
                 "iteration that is intact"

@@ -13,6 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 
 from gce.adapters.runs.checkpoint_files import state_of_files
 from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
-from gce.adapters.runs.integrity import Look, checkpoint_of, look, way_out
+from gce.adapters.runs.integrity import Look, checkpoint_of, is_whole, look, way_out
 from gce.adapters.runs.sqlite_file import RunDatabase, reading_failed
 from gce.adapters.runs.values import summary_at_end
 from gce.adapters.system.input_files import parse_json, read_input
@@ -165,7 +166,9 @@ class DirectoryReader:
         """The same; DamagedStore where something is wrong with it, and then its database is closed."""
         if found.problem is not None:
             found.database.close()
-            raise DamagedStore(f"{self.path}: {found.problem}", hint=way_out(self.path, found.commits))
+            raise DamagedStore(
+                f"{self.path}: {found.problem}", hint=way_out(found.commits, partial(is_whole, self.path))
+            )
         return found
 
     @contextlib.contextmanager

@@ -29,6 +29,7 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -336,7 +337,7 @@ class RunDirectory:
         if problem is None:
             problem = self._database.loose_ends(commits[-1].digest if commits else self._database.first_digest())
         if problem is not None:
-            raise DamagedStore(f"{self.path}: {problem}", hint=way_out(self.path, commits))
+            raise DamagedStore(f"{self.path}: {problem}", hint=way_out(commits, partial(is_whole, self.path)))
         return commits, files
 
     def _intact(self) -> str:

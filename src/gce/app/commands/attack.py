@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gce.app.evaluation.attacking import EDITS, TRANSCRIPTS, attack
-from gce.app.options import NAME, NAMES, PATH, PROBLEMS, SEED, THREADS, TOKENS, Choice, Count, Listed
+from gce.app.options import NAME, NAMES, PATH, PROBLEMS, RUN, SEED, THREADS, TOKENS, Choice, Count, Listed
 from gce.app.parser import Parser
 from gce.app.terminal import Terminal, put_json, put_result
 from gce.app.wiring.models import MODEL_HELP
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers (default: all)")
     parser.add_argument("--model", type=NAME, help=MODEL_HELP)
-    parser.add_argument("--adapter", type=PATH, help="adapter checkpoint, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint, such as RUN/checkpoints/last")
     parser.add_argument(
         "--attacks",
         type=Listed(Choice(tuple(ATTACKS))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gce.app.evaluation.critic import critic
-from gce.app.options import NAME, NAMES, PATH, PROBLEMS, SAMPLES, SEED, SEED_COUNT, TEMPERATURE, THREADS
+from gce.app.options import NAME, NAMES, PROBLEMS, RUN, SAMPLES, SEED, SEED_COUNT, TEMPERATURE, THREADS
 from gce.app.terminal import Terminal, put, put_json
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.serialization import to_plain
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers (default: all)")
     parser.add_argument("--model", type=NAME, help="model to sample (default: as in gce evaluate)")
-    parser.add_argument("--adapter", type=PATH, help="adapter checkpoint, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint, such as RUN/checkpoints/last")
     parser.add_argument("--n", type=PROBLEMS, default=40, help="problems per tier (default 40)")
     parser.add_argument("--samples", type=SAMPLES, default=8, help="answers to each problem, from 2 (default 8)")
     parser.add_argument("--temperature", type=TEMPERATURE, default=0.8, help="above 0 (default 0.8)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gce.app.exports.adapter import FORMATS, export_adapter
-from gce.app.options import PATH, Choice
+from gce.app.options import PATH, RUN, Choice
 from gce.app.terminal import put, put_json
 from gce.app.wiring.runs import find_checkpoint
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce export`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory, or one of its checkpoints")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory, or one of its checkpoints")
     parser.add_argument("--to", type=Choice(FORMATS), choices=FORMATS, required=True, help="format, as listed above")
     parser.add_argument(
         "--out", type=PATH, metavar="DIR", help="new or empty folder to write to (default: RUN/export/FORMAT)"

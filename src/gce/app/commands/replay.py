@@ -6,7 +6,7 @@ import argparse
 
 from gce.app.evaluation.replaying import Replayed, replay
 from gce.app.evaluation.scoring import MIN_COVERAGE, check_coverage
-from gce.app.options import NAME, PATH, Choice
+from gce.app.options import NAME, RUN, Choice
 from gce.app.terminal import as_given, put, put_json
 from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.models import BFLOAT16, FLOAT32
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="repeat the whole batch that the answer was sampled in (default: the answer alone)",
     )
-    parser.add_argument("--adapter", type=PATH, help="for a file, the checkpoint that its trained strategies used")
+    parser.add_argument("--adapter", type=RUN, help="for a file, the checkpoint that its trained strategies used")
     parser.add_argument(
         "--precision",
         type=PRECISIONS,

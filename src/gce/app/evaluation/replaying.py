@@ -117,7 +117,7 @@ def replay(
     *,
     moment: str | None = None,
     batch: bool = False,
-    adapter: Path | None = None,
+    adapter: str | Path | None = None,
     precision: str | None = None,
     verify: bool = True,
     watcher: Watcher | None = None,
@@ -293,7 +293,7 @@ def _differing(then: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _of_file(
-    answers: AnswerReader, moment: str, *, adapter: Path | None, precision: str | None, watcher: Watcher
+    answers: AnswerReader, moment: str, *, adapter: str | Path | None, precision: str | None, watcher: Watcher
 ) -> _Source:
     """What the answers of a strategy of an evaluation are made with."""
     asked = answers.config["asked"]
@@ -352,7 +352,7 @@ def _settings_of(asked: Mapping[str, Any], precision: str | None) -> EvaluateSet
     return evaluate_settings(chosen | ({} if precision is None else {"precision": precision}))
 
 
-def _learned(asked: Mapping[str, Any], strategy: str, adapter: Path | None) -> ModelState | None:
+def _learned(asked: Mapping[str, Any], strategy: str, adapter: str | Path | None) -> ModelState | None:
     """The adapter that a trained strategy was asked with."""
     if not is_trained(strategy):
         return None

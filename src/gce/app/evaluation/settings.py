@@ -19,6 +19,7 @@ from gce.app.options import (
     PROBLEMS,
     RATE,
     REQUESTS,
+    RUN,
     SAMPLES,
     SECONDS,
     SEED,
@@ -71,6 +72,10 @@ def _path(given: Any) -> Any:
     return Path(given) if isinstance(given, str) else given
 
 
+def _name(given: Any) -> Any:
+    return str(given) if isinstance(given, Path) else given
+
+
 def _models(roles: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(roles, Mapping):
         raise SettingError("roles", "models by role", roles, f"{{roles}} must be models by role, got {roles!r:.60}")
@@ -101,8 +106,8 @@ class EvaluateSettings:
     """A model, or the name of one; None takes the task's default, see `gce.app.wiring.models.default_model`."""
     models: tuple[Any, ...] = _several(NAME, object)
     """Several models on the same problems, compared with the first one; not beside `model`."""
-    adapter: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
-    """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
+    adapter: str | None = field(default=None, converter=_name, validator=_of(RUN))
+    """A run, or its checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
     strategies: tuple[Strategy | str, ...] = _several(NAME, Strategy)
     """Empty: zero-shot, or with an adapter `trained`."""
     shots: int = field(default=3, validator=_of(SHOTS))

@@ -292,7 +292,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     if learned is None:
         layers = place_adapter(settings, task, model)
     else:
-        restore(model, learned, Path(settings.model.adapter), settings.model.name)
+        restore(model, learned, settings.model.adapter, settings.model.name)
         layers = model.info().adapted_layers
     stored = {"settings": to_plain(settings), "layers": list(layers), "versions": versions()}
     stored["policy"] = model.info().identity
@@ -323,7 +323,7 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
     model = _model(settings, task, given.model, watcher)
     check_strategy(strategy, task, model, worked)
     if learned is not None:
-        restore(model, learned, Path(settings.model.adapter), settings.model.name)
+        restore(model, learned, settings.model.adapter, settings.model.name)
     elif run.config["layers"] and isinstance(model, Probe):
         model.attach(run.config["layers"])
     if run.config["policy"] != model.info().identity:
@@ -339,7 +339,7 @@ def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) ->
 
 def _learned(settings: TrainSettings) -> ModelState | None:
     """What the run begins with, where that is an earlier run's checkpoint."""
-    return find_adapter(Path(settings.model.adapter)) if settings.model.adapter else None
+    return find_adapter(settings.model.adapter) if settings.model.adapter else None
 
 
 def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:

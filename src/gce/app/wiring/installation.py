@@ -81,6 +81,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "data": ("atif", "datasets", "pandas"),
     "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
+    "postgres": ("psycopg",),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),
     "tensorboard": ("tensorboard",),

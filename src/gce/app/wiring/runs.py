@@ -14,6 +14,7 @@ from gce.adapters.runs.answer_index import AnswerIndex, AnswerQuery, Indexed, In
 from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
 from gce.adapters.runs.directory_store import DirectoryRuns, run_of
 from gce.adapters.runs.memory_store import MemoryRuns
+from gce.adapters.runs.postgres.store import PostgresRuns
 from gce.adapters.runs.run_directory import writer_of
 from gce.adapters.system.input_files import read_input
 from gce.app.evaluation.stored_runs import base_of, best_iteration
@@ -42,7 +43,7 @@ __all__ = [
     "writer_of",
 ]
 
-STORES: Mapping[str, Runs] = {"": DirectoryRuns()}
+STORES: Mapping[str, Runs] = {"postgresql://": PostgresRuns(), "postgres://": PostgresRuns(), "": DirectoryRuns()}
 """Storage by prefix of run names; the first match is used, so directories come last."""
 IN_MEMORY = "memory"
 """Name of a run in memory that was given none."""
@@ -76,22 +77,22 @@ def open_run(name: str | Path, *, verify: bool = True) -> AbstractContextManager
     return runs_of(name).read(str(name), verify=verify)
 
 
-def find_adapter(checkpoint: Path) -> ModelState:
+def find_adapter(name: str | Path) -> ModelState:
     """Return the model state in a checkpoint's directory, verified against its run if it has one; of a run, the newest.
 
     Raises:
         BadInput: there is none, or it is damaged.
         DamagedStore: it differs from what the run wrote.
     """
+    checkpoint = Path(name)
     try:
-        if str(checkpoint) in runs_of(checkpoint).find(str(checkpoint)):
-            with open_run(checkpoint) as run:
+        if str(name) in runs_of(name).find(str(name)):
+            with open_run(name) as run:
                 return run.checkpoint()[1]
         if (found := run_of(checkpoint)) is not None:
-            name, iteration = found
             # Later records may be damaged, so only the checkpoint is verified.
-            with open_run(name, verify=False) as run:
-                return run.checkpoint(iteration)[1]
+            with open_run(found[0], verify=False) as run:
+                return run.checkpoint(found[1])[1]
         names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
         return state_of_files({name: read_input(checkpoint / name, MOST_OF_A_CHECKPOINT) for name in names})
     except BadInput as error:
@@ -114,18 +115,19 @@ class Checkpoint:
     """The run's base model; None if the checkpoint belongs to no run of gce train."""
 
 
-def find_checkpoint(path: Path, which: str | None = None) -> Checkpoint:
-    """Return the checkpoint at `path`, or the run's `last` (default) or `best` checkpoint.
+def find_checkpoint(name: str | Path, which: str | None = None) -> Checkpoint:
+    """Return the checkpoint at this path, or the run's `last` (default) or `best` checkpoint.
 
     Raises:
         BadInput: there is none, or `which` was given for a checkpoint.
         DamagedStore: it differs from what the run wrote.
     """
-    if str(path) in runs_of(path).find(str(path)):
-        with open_run(path) as run:
+    path = Path(name)
+    if str(name) in runs_of(name).find(str(name)):
+        with open_run(name) as run:
             iteration, state = run.checkpoint(best_iteration(run) if which == "best" else None)
             files = files_of_state(iteration, state)
-            return Checkpoint(f"iteration {iteration} of {run.name}", files, path, base_of(run))
+            return Checkpoint(f"iteration {iteration} of {run.name}", files, folder_of(str(name)), base_of(run))
     if not (path / MLX_FILES[1]).is_file():
         raise BadInput(f"expected a run directory or a checkpoint, found no run.sqlite in {path}")
     if which is not None:

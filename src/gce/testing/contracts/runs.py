@@ -389,10 +389,29 @@ def _check_checkpoints(runs: Runs, name: str) -> None:
                 _refuses(BadInput, lambda each=iteration: reader.checkpoint(each), f"{iteration}, without a state")  # type: ignore[misc]
 
 
+def _check_verify(runs: Runs, name: str) -> None:
+    _refuses(BadInput, lambda: runs.verify(name), "a run that is not there")
+    digests = []
+    with runs.create(name, _RECORD) as run:
+        digests.append(runs.verify(name).digest)
+        for iteration in (1, 2):
+            run.append("a", {"x": iteration})
+            run.commit(iteration, example_state(iteration), {})
+            digests.append(runs.verify(name).digest)
+        run.hold({})
+        run.write_summary({})
+        run.write_answers("test", [_RECORD, {}])
+    runs.write_card(name, {"lines": []})
+    found = runs.verify(name)
+    assert (found.iteration, found.problems, found.checkpoints[-1]) == (2, (), 2), f"nothing is wrong: {found}"
+    assert len({*digests}) == 3 and found.digest == digests[-1], "each commit has a digest of its own, nothing else has"
+
+
 _CHECKS: tuple[Callable[[Runs, str], None], ...] = (
     _check_names,
     _check_going_on,
     _check_going_back,
     _check_reader,
     _check_checkpoints,
+    _check_verify,
 )

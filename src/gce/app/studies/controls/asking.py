@@ -50,7 +50,7 @@ def _evaluated(
         settings.model.name,
         watcher=context.watcher,
         preset=settings.preset,
-        adapter=Path(adapter) if adapter else None,
+        adapter=adapter or None,
         strategies=strategies,
         max_tokens=settings.rollouts.max_tokens,
         seed=settings.seed,

@@ -1,0 +1,236 @@
+"""Trains into a PostgreSQL server, breaks something again and again, and compares with a run that nothing happened to.
+
+PYTHONPATH=tests python -m crash.postgres_faults --faults 100 --seed 1
+
+step    SIGKILL of the writer at a step of the store (`hold`, `rows`, `commit`), inside its transaction
+kill    SIGKILL of the writer at a random moment
+crash   `pg_ctl stop -m immediate` of the server at a random moment, then a start
+cut     the TCP connection is dropped at a random moment
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from postgres_server import PASSWORD, Proxy, Server, running
+
+from gce.adapters.runs.postgres.store import STEPS, PostgresRuns
+
+TESTS = Path(__file__).parents[1]
+SETTINGS = (
+    *("--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--problems", "4", "--rollouts", "2"),
+    *("--second-wave", "3", "--updates", "2", "--iterations", "3", "--dev", "2", "--test", "3"),
+)
+KINDS = ("step", "kill", "crash", "cut")
+MOST_STEPS = 3
+"""A kill at a step waits for its first, second or third time."""
+
+TRAINERS = """
+import json, os, signal, sys, threading
+from gce.adapters.runs.postgres.store import PostgresRuns
+from gce.app.cli import main
+# Most of a short run's time: imported once, and each run is a fork of this process.
+import psycopg, toy_task, gce.app.training.run
+
+def run(step, count, seconds, arguments):
+    os.dup2(2, 1)  # The parent reads statuses from the output.
+    die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_step(name):
+        nonlocal count
+        count -= name == step
+        if name == step and not count:
+            die()
+
+    def armed(method):
+        def call(*given, **named):
+            if seconds:
+                threading.Timer(seconds, die).start()
+            return method(*given, **named, on_step=on_step)
+        return call
+
+    PostgresRuns.create, PostgresRuns.open = armed(PostgresRuns.create), armed(PostgresRuns.open)
+    code = main(arguments)
+    sys.stderr.flush()
+    os._exit(code)  # Not waiting for the timer.
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        run(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a run, and when: at the `count`-th time of a step, or so many seconds after it was begun."""
+
+    kind: str = ""
+    step: str = ""
+    count: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.step} {self.count}" if self.step else f"{self.kind} after {self.seconds:.2f} s"
+
+
+NOTHING = Fault()
+
+
+@dataclass
+class Report:
+    """What was done, and what came of it."""
+
+    faults: list[Fault] = field(default_factory=list)
+    runs: int = 0
+    resumes: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        kinds = Counter(fault.kind for fault in self.faults)
+        return (
+            f"{len(self.faults)} faults ({', '.join(f'{kinds[kind]} {kind}' for kind in KINDS)}) in {self.runs} runs, "
+            f"{self.resumes} resumes, {len(self.differences)} differences"
+        )
+
+
+def break_and_compare(faults: int, seed: int, *, say: Callable[[str], None] = lambda _: None) -> Report:
+    """Runs to which `faults` things happen in all, each compared with one to which nothing did when it ends."""
+    rng, report = random.Random(seed), Report()
+    os.environ["PGPASSWORD"] = PASSWORD
+    with running() as server:
+        proxy = Proxy(server.port)
+        with Trainer(server, proxy) as train:
+            train("whole", NOTHING)
+            began = time.monotonic()
+            train("timed", NOTHING)
+            took = time.monotonic() - began
+            whole, kinds = train.left("whole"), list(KINDS)
+            while len(report.faults) < faults or report.runs == 0 or train.begun(f"run{report.runs}"):
+                run, fault = f"run{report.runs}", NOTHING
+                if len(report.faults) < faults:
+                    # Every kind once before any comes again.
+                    kind = kinds.pop(rng.randrange(len(kinds)))
+                    kinds = kinds or list(KINDS)
+                    moment = Fault(kind, seconds=rng.uniform(0.01, took))
+                    at_step = Fault(kind, rng.choice(STEPS), rng.randint(1, MOST_STEPS))
+                    fault = at_step if kind == "step" else moment
+                report.resumes += train.begun(run)
+                if train(run, fault):
+                    report.faults.append(fault)
+                    say(f"{run}: {fault}")
+                    continue
+                say(f"{run}: ended")
+                left = train.left(run)
+                report.differences += [
+                    f"{run}: {name}: {left[name]!r:.300} for {whole[name]!r:.300}"
+                    for name in whole
+                    if left[name] != whole[name]
+                ]
+                report.runs += 1
+        proxy.close()
+    return report
+
+
+class Trainer:
+    """Runs `gce train` or its `--resume` in a process of its own."""
+
+    def __init__(self, server: Server, proxy: Proxy) -> None:
+        self._server, self._proxy, self._runs = server, proxy, PostgresRuns()
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", TRAINERS],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+        self._errors.close()
+
+    def name(self, run: str) -> str:
+        """The run's name, by way of the proxy."""
+        return f"{self._server.by_tcp(self._proxy.port)}#{run}"
+
+    def begun(self, run: str) -> bool:
+        """Whether there is such a run."""
+        return self.name(run) in self._runs.find(self.name(run))
+
+    def __call__(self, run: str, fault: Fault) -> bool:
+        """Whether it did not end; an AssertionError where it ended in another way than in one line or by a kill."""
+        name = self.name(run)
+        arguments = ["--run-dir", name, *(["--resume"] if self.begun(run) else SETTINGS)]
+        seconds = fault.seconds if fault.kind == "kill" else 0.0
+        assert self._process.stdin is not None and self._process.stdout is not None
+        place = self._errors.seek(0, os.SEEK_END)
+        print(
+            json.dumps([fault.step, fault.count, seconds, ["train", *arguments]]), file=self._process.stdin, flush=True
+        )
+        if fault.kind in ("crash", "cut"):
+            time.sleep(fault.seconds)
+            if fault.kind == "cut":
+                self._proxy.cut()
+            else:
+                self._server.stop("immediate")
+                self._server.start()
+        status = self._process.stdout.readline().strip()
+        self._errors.seek(place)
+        said = self._errors.read()
+        expected = {"crash": "2", "cut": "2"}.get(fault.kind, str(-signal.SIGKILL))
+        assert status in ("0", expected), f"{run}: {fault}: exit status {status}: {said[-2000:]}"
+        assert "Traceback" not in said and PASSWORD not in said, said[-2000:]
+        return status != "0"
+
+    def left(self, run: str) -> dict[str, Any]:
+        """All that must repeat: records, buffer, loop, answers and summary without times, and the model's bytes."""
+        with self._runs.open(self.name(run)) as store:
+            streams = ("iterations", "rollouts", "traces", "evaluations")
+            left: dict[str, Any] = {stream: list(store.read(stream)) for stream in streams}
+            last = store.last()
+            assert last is not None and last[1] is not None
+            left |= {"config": store.config, "held": list(store.held()), "loop": last[2], "iteration": last[0]}
+            left["arrays"] = {name: array.tobytes() for name, array in last[1].arrays.items()}
+            left["settings"] = last[1].settings
+        for record in left["iterations"] + left["evaluations"] + left["held"]:
+            record["seconds"] = None
+        with self._runs.read(self.name(run)) as reader:
+            left |= {name: reader.answers(name) for name in ("test-before", "test-after")}
+            summary = reader.summary() or {}
+        left["summary"] = {name: value for name, value in summary.items() if name not in ("seconds", "peak_bytes")}
+        assert self._runs.verify(self.name(run)).problems == ()
+        return left
+
+
+def main() -> None:
+    """Print each fault and the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    report = break_and_compare(given.faults, given.seed, say=lambda text: print(text, flush=True))
+    print(report, *report.differences, sep="\n")
+    sys.exit(bool(report.differences))
+
+
+if __name__ == "__main__":
+    main()
