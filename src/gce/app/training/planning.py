@@ -25,7 +25,7 @@ from gce.ports.runs import RunReader
 __all__ = ["MEASURED", "WORKERS", "Plan", "plan"]
 
 WORKERS = (1, 8, 64, 1000)
-DRIVER = 0.0005
+DRIVER = 0.0006
 """Seconds per rollout of the process of the run, measured: see docs/explanation/scaling.md."""
 READ = 500
 """Records of rollouts that are read to learn their size."""
