@@ -167,7 +167,7 @@ def test_a_name_that_names_nothing_is_one_line_and_nothing_is_written(
     arguments = line(command, action, value)
     if command == "audit-environments" and action.dest != "only":
         arguments += ["--only", "nothing"]
-    if command in ("train", "evaluate", "attack") and action.dest != "model":
+    if command in ("train", "evaluate", "attack", "orchestrate") and action.dest != "model":
         arguments += ["--model", "scripted:nothing"]
     if command == "check" and action.dest != "task":
         arguments += ["--task", "nothing"]
