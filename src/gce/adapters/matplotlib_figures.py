@@ -257,7 +257,7 @@ def _timeline(figure: Timeline, canvas: Any) -> None:
     latest = max(bar.end for bar in found.bars)
     # A start far beyond all limits would hide everything else; the data have it.
     axis.set_xlim(0, min(1.04 * latest, max(4 * max(wanted), 100.0)) if latest > max(wanted) else None)
-    axis.set_xlabel("time; ticks are deadlines, dashed is everything's")
+    axis.set_xlabel("time; marks are job deadlines, the dashed line is the overall deadline")
     axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axis.grid(alpha=0.2, axis="x")
 

@@ -33,6 +33,8 @@ FOLDER = ".gce-jobs"
 """The folder of jobs, in the folder of runs."""
 TOKEN_VARIABLE = "GCE_TOKEN"
 """Environment variable of the server's token, which no job is given."""
+LOG_COLUMNS = "160"
+"""Width of tables in a log, which scrolls sideways."""
 JobState = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
 Lane = Literal["long", "short"]
 KINDS: Mapping[str, Lane] = {
@@ -53,7 +55,7 @@ _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 
 def without_token(environment: Mapping[str, str]) -> dict[str, str]:
     """What a process of this server is given."""
-    return {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
+    return {name: value for name, value in environment.items() if name != TOKEN_VARIABLE} | {"COLUMNS": LOG_COLUMNS}
 
 
 class TooManyJobs(BadInput):

@@ -120,6 +120,7 @@ def _form(
     own: Mapping[str, str] | None = None,
     errors: Mapping[str, str] | None = None,
     wrong: str = "",
+    template: str = "",
 ) -> Response:
     shown = [each for each in all_settings().values() if each.name not in HIDDEN]
     errors, offered = errors or {}, offered_of(request)
@@ -137,6 +138,7 @@ def _form(
         runs=request.app.state.served.runs(),
         presets=tuple(dict.fromkeys(preset for task in TASKS.values() for preset in task.presets)),
         templates={name: words for name, (words, _) in TEMPLATES.items()},
+        begun_from=template,
         errors=errors,
         wrong=wrong,
     )
@@ -191,7 +193,8 @@ async def _begun(request: Request) -> Response:
         return _form(request, values)
     if name and name not in TEMPLATES:
         raise HTTPException(404)
-    return _form(request, {key: _text(value) for key, value in TEMPLATES[name or "default"][1].items()})
+    name = name or "default"
+    return _form(request, {key: _text(value) for key, value in TEMPLATES[name][1].items()}, template=name)
 
 
 def _given(form: FormData, name: str) -> str:

@@ -19,6 +19,7 @@ from gce.app.settings.config_file import settings_toml
 from gce.app.settings.written import call_of, command_of, differing
 from gce.app.tables.summary import rollout_rows
 from gce.app.web.api.jobs import launcher_of
+from gce.app.web.launching import Launcher
 from gce.app.web.overview import RunOverview, overview_of
 from gce.app.web.pages.answers import number
 from gce.app.web.reading import figure_key, figure_response, report_of
@@ -54,9 +55,7 @@ def run(request: Request) -> Response:
         except BadInput as error:
             wrong = str(error)
     report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
-    job = launcher_of(request).of_run(path)
-    is_under_way = job is not None and not launcher_of(request).jobs.status(job).is_over
-    values = {**_live(served, path), "report": report, "job": job, "is_under_way": is_under_way, "wrong": wrong}
+    values = {**_live(request, path), "report": report, "job": launcher_of(request).of_run(path), "wrong": wrong}
     return page(request, "run.html", 409 if wrong else 200, **values)
 
 
@@ -78,11 +77,11 @@ def _report(served: Served, path: Path, found: RunOverview) -> Markup:
 
 def live(request: Request) -> Response:
     """The part of the page that changes while the run goes on."""
-    return page(request, "live.html", **_live(served_of(request), find_run(request)))
+    return page(request, "live.html", **_live(request, find_run(request)))
 
 
-def _live(served: Served, path: Path) -> dict[str, Any]:
-    found = overview_of(served, path)
+def _live(request: Request, path: Path) -> dict[str, Any]:
+    found = overview_of(served_of(request), path)
     process = writer_of(path)
     last = found.records[-1] if found.records else None
     return {
@@ -90,15 +89,25 @@ def _live(served: Served, path: Path) -> dict[str, Any]:
         "last": last,
         "rollouts": Table(*rollout_rows([last])) if last is not None and last.tiers else None,
         "memory": None if process is None else resident_bytes(process),
+        "progress": _progress(launcher_of(request), path),
     }
+
+
+def _progress(launcher: Launcher, path: Path) -> str | None:
+    """The last line that the run's job said; None where no job is under way."""
+    job = launcher.of_run(path)
+    if job is None or launcher.jobs.status(job).is_over:
+        return None
+    return launcher.jobs.log(job).rstrip().rpartition("\n")[2]
 
 
 async def events(request: Request) -> Response:
     """A line for each change of a run, as server-sent events."""
-    path = find_run(request)
+    path, launcher = find_run(request), launcher_of(request)
 
     def seen() -> str:
-        return sha256(repr((stamp_of(path), writer_of(path))).encode()).hexdigest()[:16]
+        now = stamp_of(path), writer_of(path), _progress(launcher, path)
+        return sha256(repr(now).encode()).hexdigest()[:16]
 
     async def lines() -> AsyncIterator[str]:
         before, said = "", 0.0
