@@ -1,9 +1,10 @@
-"""Kills workers, nodes and drivers of runs on a Ray cluster of this machine, and compares with a run in one process.
+"""Kills or freezes workers, nodes and drivers of runs on a Ray cluster of this machine, and compares with a quiet run.
 
     PYTHONPATH=tests python -m crash.ray_kills --kills 100 --seed 1
 
 A kill is SIGKILL at a random moment: of a worker, of a node with its worker, or of the process of the run, which is
-then resumed. A run that ends is compared byte by byte, times aside, and its traces are counted.
+then resumed. `freeze` stops a node and its worker for up to five seconds (SIGSTOP), as where the network is gone and
+comes back. A run that ends is compared byte by byte, times aside, and its traces are counted.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ray
 import toy_task
+from ray._private import ray_constants
 from ray.cluster_utils import Cluster
 
 from crash.killing import MEMORY, TESTS, what_is_left
 from gce.adapters.models.scripted import ScriptedModel
 from gce.domain.completions import SampleRequest
 
-KINDS = ("worker", "node", "driver")
+KINDS = ("worker", "node", "driver", "freeze")
 STORE = 100 << 20
 SETTINGS = (
     *("--task", "toy_task:ADDITION", "--model", "crash.ray_kills:slow", "--problems", "12", "--rollouts", "4"),
@@ -96,16 +99,25 @@ class Machines:
             os.kill(rng.choice(found), signal.SIGKILL)
         return bool(found)
 
+    def freeze_node(self, place: int, seconds: float) -> None:
+        """Let a node and its workers do nothing for so long."""
+        raylet = self.nodes[place].all_processes[ray_constants.PROCESS_TYPE_RAYLET][0].process.pid
+        frozen = [raylet, *_workers(of=raylet)]
+        for number, pause in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
+            for process in frozen:
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+            time.sleep(pause)
 
-def _workers() -> list[int]:
-    """Processes of workers on this machine."""
+
+def _workers(of: int | None = None) -> list[int]:
+    """Processes of workers on this machine, or of one node."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().startswith(b"ray::_Process"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if (path / "cmdline").read_bytes().startswith(b"ray::_Process") and of in (None, parent):
+                found.append(int(path.name))
     return found
 
 
@@ -135,6 +147,8 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                         driver.kill()
                     elif kind == "node":
                         machines.kill_node(rng.randrange(2))
+                    elif kind == "freeze":
+                        machines.freeze_node(rng.randrange(2), rng.uniform(0.1, 5.0))
                     elif not machines.kill_worker(rng):
                         continue
                     report.kills[kind] += 1
