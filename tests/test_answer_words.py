@@ -294,5 +294,5 @@ def test_what_is_doubtful_is_shown_and_responses_need_a_second_judge() -> None:
     lines = said.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("doubtful: hedging, a right answer that"))
     assert "No, wait: " in lines[place + 1] and " is known, jobs/questions/test/" in lines[place + 1]
-    no_effect = "problem at all; `responses` has no effect"
+    no_effect = "responses that may be right; `responses` has no effect"
     assert no_effect in said and no_effect not in str(checked(different, accepts=lambda row, text: True))

@@ -10,10 +10,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.adapters.models.local.threads import shares_of
 from gce.app.cli import main
 from gce.app.training.planning import MEASURED, plan
-from gce.domain.scaling import Cluster, Iteration, forecast, resized
+from gce.domain.scaling import Cluster, Iteration, forecast, resized, shares_of
 from gce.errors import BadInput
 
 ONE = Iteration(

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-__all__ = ["Cluster", "Forecast", "Iteration", "forecast", "resized"]
+__all__ = ["Cluster", "Forecast", "Iteration", "forecast", "resized", "shares_of"]
+
+_FEWEST = 16
+"""Fewer rollouts are not divided: small batches take longer per row."""
+_PER_SHARE = 100
+"""Approximate rollouts per share if there are many: they take over the rows of finished ones, which keeps a batch full."""
 
 LEARNER, DRIVER, NETWORK, SAMPLING, SHARES = "learner", "driver", "network", "sampling", "shares"
 
@@ -80,6 +85,16 @@ class Forecast:
     """Bytes per iteration: the adapter to each worker, and the rollouts back."""
     price: float
     """Of an iteration."""
+
+
+def shares_of(rollouts: int) -> int:
+    """Return into how many shares so many rollouts are dealt: a power of two, which divides evenly among most cores."""
+    if rollouts < _FEWEST:
+        return 1
+    count = 2
+    while 2 * count * _PER_SHARE <= rollouts:
+        count *= 2
+    return count
 
 
 def resized(iteration: Iteration, *, parameters: float = 0.0, rollouts: int = 0, tokens: float = 0.0) -> Iteration:

@@ -10,14 +10,12 @@ from statistics import fmean, median
 
 from attrs import evolve, frozen
 
-from gce.adapters.models.local.threads import shares_of
-from gce.adapters.system.process import usable_cores
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.progress import duration
 from gce.app.tables.layout import table
-from gce.app.wiring.executors import RAY
+from gce.app.wiring.executors import RAY, default_threads
 from gce.app.wiring.runs import open_run
-from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, resized
+from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, resized, shares_of
 from gce.domain.text import counted
 from gce.errors import BadInput
 from gce.ports.runs import RunReader
@@ -131,7 +129,7 @@ def measured_in(run: RunReader) -> tuple[Iteration, int]:
         raise BadInput(f"expected a finished run that learned from its rollouts, got {run.name}")
     # Worker processes and threads both take whole shares.
     ray = settings.executor.kind == RAY
-    workers = settings.executor.workers if ray else settings.model.threads or usable_cores()
+    workers = settings.executor.workers if ray else settings.model.threads or default_threads()
     sampled = [sum(tier.rollouts for tier in record.tiers.values()) for record in taught]
     rollouts = round(median(sampled))
     answered = round(median(sum(found.n for found in (record.dev or {}).values()) for record in taught))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gce.adapters.executors.in_process import InProcess
 from gce.adapters.executors.process_pool import ProcessPool
+from gce.adapters.system.process import usable_cores
 from gce.app.wiring.names import called, entry
 from gce.errors import BadInput
 from gce.ports.executor import Executor
@@ -15,7 +16,7 @@ from gce.ports.executor import Executor
 if TYPE_CHECKING:
     from gce.adapters.executors.ray_workers import RayWorkers
 
-__all__ = ["EXECUTORS", "LOCAL", "RAY", "Where", "executor_of", "find_executor"]
+__all__ = ["EXECUTORS", "LOCAL", "RAY", "Where", "default_threads", "executor_of", "find_executor"]
 
 LOCAL, RAY = "local", "ray"
 
@@ -47,6 +48,11 @@ class Where(Protocol):
     def gpus_per_worker(self) -> float:
         """Of Ray."""
         ...
+
+
+def default_threads() -> int:
+    """CPU threads where nothing else is asked for: one per core."""
+    return usable_cores()
 
 
 def executor_of(

@@ -16,13 +16,9 @@ from attrs import evolve
 
 from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread
 from gce.adapters.models.local.continuous_batching import DecoderMaker, Job, Rollout, roll_out
+from gce.domain.scaling import shares_of
 
-__all__ = ["deal", "roll_out_in_threads", "shares_of"]
-
-_FEWEST = 16
-"""Fewer jobs are not divided: small batches take longer per row."""
-_JOBS = 100
-"""Approximate jobs per share if there are many: jobs take over the rows of finished ones, which keeps a batch full."""
+__all__ = ["deal", "roll_out_in_threads"]
 
 
 def roll_out_in_threads(
@@ -86,13 +82,3 @@ def deal(jobs: Sequence[Job]) -> list[list[int]]:
         # Completions tend to be longer for longer prompts.
         work[lightest] += len(group) * len(jobs[group[0]].prompt)
     return [share for share in shares if share]
-
-
-def shares_of(jobs: int) -> int:
-    """Return the number of shares: a power of two, which divides evenly among most machines' cores."""
-    if jobs < _FEWEST:
-        return 1
-    count = 2
-    while 2 * count * _JOBS <= jobs:
-        count *= 2
-    return count
