@@ -17,7 +17,7 @@ __all__ = ["Cluster", "Forecast", "Iteration", "forecast", "resized", "shares_of
 _FEWEST = 16
 """Fewer rollouts are not divided: small batches take longer per row."""
 _PER_SHARE = 100
-"""Approximate rollouts per share if there are many: they take over the rows of finished ones, which keeps a batch full."""
+"""Approximate rollouts per share if there are many: jobs take over the rows of finished ones, so a batch stays full."""
 
 LEARNER, DRIVER, NETWORK, SAMPLING, SHARES = "learner", "driver", "network", "sampling", "shares"
 
