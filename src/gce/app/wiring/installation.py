@@ -73,7 +73,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "pretrain": ("torch", "transformers", "tokenizers"),
     "browser": ("playwright", "axe-playwright-python"),
     "schemathesis": ("schemathesis",),
-    "test": ("pytest", "hypothesis", "jsonschema"),
+    "test": ("pytest", "pytest-xdist", "hypothesis", "jsonschema"),
     "dev": ("mypy", "ruff"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings", "ruff"),
     "release": ("build", "twine"),
