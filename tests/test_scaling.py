@@ -91,7 +91,7 @@ def test_the_command_says_what_the_function_says(capsys: pytest.CaptureFixture[s
     assert found["iteration"]["shares"] == shares_of(800) == 8
     assert main(["plan"]) == 0
     shown = capsys.readouterr().out
-    assert "1,000" in shown and "price" not in shown and f"{MEASURED['cpu'].rollouts:,} rollouts" in shown
+    assert "1,000" in shown and "price" not in shown and f"{MEASURED.rollouts:,} rollouts" in shown
 
 
 def test_a_run_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

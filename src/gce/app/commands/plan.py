@@ -12,12 +12,11 @@ from gce.app.options import (
     RUN,
     THREADS,
     TOKENS,
-    Choice,
     Listed,
     ModelSize,
 )
 from gce.app.terminal import put, put_json
-from gce.app.training.planning import MEASURED, WORKERS, plan
+from gce.app.training.planning import WORKERS, plan
 from gce.domain.serialization import to_plain
 
 __all__ = ["add_arguments", "run"]
@@ -25,7 +24,7 @@ __all__ = ["add_arguments", "run"]
 DESCRIPTION = """\
 Predict what an iteration of training takes on more workers (gce train --executor ray --workers N): seconds by stage,
 bytes between machines, money, and the stage that bounds it. Stage times are those of a finished run, or, without RUN,
-of an iteration measured on --device; another model, more rollouts or longer answers change them in proportion.
+those measured for the default run; another model, more rollouts or longer answers change them in proportion.
 
 An iteration is bound by
   sampling   more workers make it shorter
@@ -46,15 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce plan`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    devices = Choice(tuple(MEASURED))
     parser.add_argument("run", type=RUN, nargs="?", metavar="RUN", help="a finished run of gce train")
-    parser.add_argument(
-        "--device",
-        type=devices,
-        choices=devices.names,
-        default="cpu",
-        help="without RUN: where an iteration was measured",
-    )
     parser.add_argument(
         "--workers",
         type=Listed(THREADS),
@@ -81,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    names = ("device", "workers", "learners", "speed", "bandwidth")
+    names = ("workers", "learners", "speed", "bandwidth")
     given = ("model_size", "rollouts", "tokens", "iterations", "price")
     chosen = {name: value for name in given if (value := vars(arguments)[name]) is not None}
     found = plan(arguments.run, **{name: vars(arguments)[name] for name in names}, **chosen)

@@ -14,6 +14,7 @@ from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.progress import duration
 from gce.app.tables.layout import table
 from gce.app.wiring.executors import RAY, default_threads
+from gce.app.wiring.models import HF, HTTP, LLAMA, ONNX
 from gce.app.wiring.runs import open_run
 from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, resized, shares_of
 from gce.domain.text import counted
@@ -28,13 +29,19 @@ DRIVER = 0.0006
 READ = 500
 """Records of rollouts that are read to learn their size."""
 
-MEASURED = {
-    "cpu": Iteration(
-        rollouts=512, shares=4, sampling=1.0, learning=1.0, dev_shares=2, evaluating=1.0, tokens=300.0,
-        parameters=2.9e6, adapter_bytes=1e6, record_bytes=6e3,
-    ),
-}  # fmt: skip
-"""Iterations measured with one worker: `cpu` is one of the default run, with one core for the worker."""
+MEASURED = Iteration(
+    rollouts=512,
+    shares=4,
+    sampling=20.4,
+    learning=7.1,
+    dev_shares=2,
+    evaluating=22.7,
+    tokens=309.0,
+    parameters=1_951_104,
+    adapter_bytes=655_360,
+    record_bytes=1_700,
+)
+"""An iteration of the default run with `--threads 1`: see docs/explanation/scaling.md."""
 
 
 @frozen
@@ -71,7 +78,6 @@ class Plan:
 def plan(
     run: str | Path | None = None,
     *,
-    device: str = "cpu",
     workers: Sequence[int] = WORKERS,
     learners: int = 1,
     model_size: float = 0.0,
@@ -85,8 +91,7 @@ def plan(
     """What training would take with so many workers.
 
     Args:
-        run: a run whose stage times are taken; those of `device` in MEASURED if there is none.
-        device: a key of MEASURED.
+        run: a run whose stage times are taken; MEASURED if there is none.
         workers: numbers of workers, a row each.
         learners: learner processes.
         model_size: parameters of another model than the measured one; 0 for the same.
@@ -101,13 +106,13 @@ def plan(
         BadInput: the run is not finished, learned nothing, or was made by another program.
     """
     if run is None:
-        found, source, done = MEASURED[device], f"as measured on one {device} (docs/explanation/scaling.md)", 6
+        found, source, done = MEASURED, "the default run, as measured with one thread (docs/explanation/scaling.md)", 6
     else:
         with open_run(run) as reader:
             found, done = measured_in(reader)
         source = f"as measured in {run}"
     found = resized(found, parameters=model_size, rollouts=rollouts, tokens=tokens)
-    if rollouts:
+    if rollouts and found.shares > 1:
         found = evolve(found, shares=shares_of(rollouts))
     clusters = (
         Cluster(each, speed=speed, learners=learners, driver=DRIVER, bandwidth=bandwidth / 8 * 1e9, price=price)
@@ -133,7 +138,9 @@ def measured_in(run: RunReader) -> tuple[Iteration, int]:
     sampled = [sum(tier.rollouts for tier in record.tiers.values()) for record in taught]
     rollouts = round(median(sampled))
     answered = round(median(sum(found.n for found in (record.dev or {}).values()) for record in taught))
-    shares, dev_shares = shares_of(rollouts), shares_of(answered)
+    # Models of other libraries compute all rollouts of a call together.
+    dealt = not settings.model.name.startswith((HF, LLAMA, ONNX, *HTTP))
+    shares, dev_shares = (shares_of(rollouts), shares_of(answered)) if dealt else (1, 1)
     state = run.checkpoint()[1]
     sizes = [len(json.dumps(record)) for record in islice(run.read("rollouts"), READ)]
     last = records[-1].metrics
