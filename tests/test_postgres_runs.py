@@ -76,9 +76,9 @@ def test_the_chain_is_that_of_a_run_directory(run: str, tmp_path: Path) -> None:
 
 
 def test_faults_change_nothing() -> None:
-    """Eight, each kind twice: 0 lost, 0 duplicated, the same bytes."""
-    report = break_and_compare(8, seed=0)
-    assert len(report.faults) == 8 and report.resumes >= 4 and {each.kind for each in report.faults} == {*KINDS}
+    """Each kind once: 0 lost, 0 duplicated, the same bytes."""
+    report = break_and_compare(len(KINDS), seed=0)
+    assert report.resumes and {each.kind for each in report.faults} == {*KINDS}
     assert not report.differences, report
 
 

@@ -118,6 +118,24 @@ def test_work_that_ends_every_worker_is_given_up(two: RayWorkers, monkeypatch: p
     assert sorted(two.map(abs_of, [-1, 2])) == [1, 2], "and others go on"
 
 
+def test_a_worker_that_dies_while_it_starts_is_replaced(two: RayWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    for retries in (3, 0):
+        monkeypatch.setattr(ray_workers, "RETRIES", retries)
+        said: list[str] = []
+        two.say = said.append
+        two.close()
+        two._start()
+        for worker in two._workers:
+            ray.kill(worker.process)
+        if retries:
+            assert sorted(two.map(abs_of, [-1, 2])) == [1, 2]
+            assert any("died while it started, and is replaced" in line for line in said)
+        else:
+            with pytest.raises(GceError, match="a worker cannot be started"):
+                list(two.map(abs_of, [-1, 2]))
+    two.close()
+
+
 def abs_of(spec: int) -> list[int]:
     return [abs(spec)]
 

@@ -123,15 +123,15 @@ def break_and_compare(faults: int, seed: int, *, say: Callable[[str], None] = la
             while len(report.faults) < faults or report.runs == 0 or train.begun(f"run{report.runs}"):
                 run, fault = f"run{report.runs}", NOTHING
                 if len(report.faults) < faults:
-                    # Every kind once before any comes again.
-                    kind = kinds.pop(rng.randrange(len(kinds)))
-                    kinds = kinds or list(KINDS)
-                    moment = Fault(kind, seconds=rng.uniform(0.01, took))
+                    kind = rng.choice(kinds)
+                    moment = Fault(kind, seconds=rng.uniform(0.01, 0.8 * took))
                     at_step = Fault(kind, rng.choice(STEPS), rng.randint(1, MOST_STEPS))
                     fault = at_step if kind == "step" else moment
                 report.resumes += train.begun(run)
                 if train(run, fault):
                     report.faults.append(fault)
+                    kinds.remove(fault.kind)  # Every kind once before any comes again.
+                    kinds = kinds or list(KINDS)
                     say(f"{run}: {fault}")
                     continue
                 say(f"{run}: ended")

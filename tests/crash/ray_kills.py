@@ -156,7 +156,10 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 status = driver.wait()
                 if status == 0:
                     break
-                assert status == -signal.SIGKILL, (home / "log").read_text()[-2000:]
+                said = (home / "log").read_text()
+                # Four deaths with the same share stop a run in one line, after which it is resumed, too.
+                stopped = "its worker died each time" in said or "a worker cannot be started" in said
+                assert stopped or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
             left = _left(run)
             keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
             report.runs, report.traces = report.runs + 1, report.traces + len(keys)
