@@ -97,6 +97,7 @@ def test_a_run_is_trained_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Of its generators, which leave files open.
 def test_every_generator_comes_in_or_is_listed() -> None:
     from reasoning_gym.factory import DATASETS
 
