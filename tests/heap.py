@@ -12,7 +12,6 @@ __all__ = ["heap_set_aside"]
 @contextmanager
 def heap_set_aside() -> Iterator[None]:
     """The garbage collector leaves alone what is there already: going through it may take a second."""
-    gc.collect()
     gc.freeze()
     try:
         yield
