@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 pytest.importorskip("starlette")
 pytest.importorskip("jinja2")
@@ -22,13 +24,15 @@ from starlette.testclient import TestClient
 from test_web_safety import HOSTILE, is_plain
 
 from gce.adapters.runs.run_directory import RunDirectory
+from gce.app.options import NAME
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import settings_from
-from gce.app.web.api.schemas import train_settings_schema
+from gce.app.web.api.schemas import NAME_PATTERN, train_settings_schema
 from gce.app.web.api.table import ENDPOINTS
 from gce.app.web.application import application
 from gce.app.web.asks import Offered
-from gce.app.web.served import run_id
+from gce.app.web.jobs import Jobs
+from gce.app.web.served import OWN, run_id
 from gce.app.web.settings import WebSettings
 from gce.domain.serialization import to_plain
 from gce.errors import SettingError
@@ -221,9 +225,13 @@ def test_requests_drawn_from_the_document_get_the_answers_that_it_describes(
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
         options = ("--phases", "coverage,fuzzing", "--max-examples", "20", "--rate-limit", "40/s", "--no-color")
+        options += ("--request-timeout", "30")  # The first request that is judged starts a worker.
         tested = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{address[0]}/api/v1/openapi.json"]
         done = subprocess.run([*tested, *options, *operations], capture_output=True, text=True, cwd=tmp_path)
         server.terminate()
+    jobs = Jobs(tmp_path, tmp_path / OWN / "jobs")
+    for job in jobs.each():  # They would outlive the server, and this test.
+        jobs.cancel(job.id)
     assert done.returncode == 0, done.stdout
 
 
@@ -271,6 +279,25 @@ def test_a_run_is_launched_from_the_form_and_its_settings_are_found_again(client
     assert client.get(f"/api/v1/jobs/{job}").json()["state"] == "cancelled"
 
 
+def test_the_form_keeps_the_run_whose_adapter_an_earlier_job_started_from(client: Client, tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "mine", {"settings": to_plain(TrainSettings(preset="grounded"))}):
+        (tmp_path / "mine" / "checkpoints" / "last").mkdir(parents=True)
+    mine = run_id(Path("mine"))
+    form = {**form_of(client, "/new"), "name": "two", "run": mine, "do": "estimate"}
+    answer = client.post("/new", data=form, follow_redirects=False)
+    page = client.get(answer.headers["location"].replace("/jobs/", "/new?job=")).text
+    assert f'<option value="{mine}" selected>' in page
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=50))
+@example("\x1f")
+@example("\n")
+@example(" \t")
+@example("a b")
+def test_the_schema_of_a_name_takes_what_its_option_takes(name: str) -> None:
+    assert NAME.takes(name) == (re.fullmatch(NAME_PATTERN, name) is not None and not name.endswith("\n"))
+
+
 def test_a_run_is_continued_from_its_page_with_what_came_after_an_iteration_discarded(
     client: Client, tmp_path: Path
 ) -> None:
@@ -289,7 +316,8 @@ def test_a_run_is_continued_from_its_page_with_what_came_after_an_iteration_disc
     (job,) = client.app.state.launcher.jobs.each()  # type: ignore[attr-defined]
     assert answer.headers["location"] == f"/jobs/{job.id}"
     assert job.words[-5:] == ("--run-dir", str(tmp_path / "mine"), "--resume", "--discard-after", "1")
-    assert f"/jobs/{job.id}" in client.get(page).text and "Continue the run" not in client.get(page).text
+    shown = client.get(page).text
+    assert f"/jobs/{job.id}" in shown and "Continue the run" not in shown and ">Stop</button>" in shown
     assert "a job of the run is in the queue" in client.post(page, data=form).text
 
 

@@ -144,9 +144,7 @@ class Reason:
     """A prompt for a model to reason about."""
 
     section: ClassVar = ""
-    prompt: str = setting(
-        NOTHING, Text(MOST_OF_A_PROMPT, r"[\s\S]*\S[\s\S]*", "a prompt that is not blank,"), "the prompt"
-    )
+    prompt: str = setting(NOTHING, PROMPT, "the prompt")
     context: str = setting("", Text(MOST_OF_A_PROMPT), "what the model is told before the prompt")
     model: str = setting("", WORD, "model (default: the shipped one)")
     max_tokens: int = setting(256, Count(1, 4096), "maximum tokens of the reply", unit="tokens")

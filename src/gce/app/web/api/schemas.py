@@ -16,6 +16,9 @@ from gce.app.wiring.sandboxes import UNSAFE
 
 __all__ = ["parameters_of", "schema_of", "train_settings_schema"]
 
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+"""Of `gce.app.options.Name`."""
+
 
 def schema_of(record: type) -> dict[str, Any]:
     """The schema of a record without sections."""
@@ -91,4 +94,4 @@ def _of_kind(kind: Kind) -> dict[str, Any]:
             return {"type": "array", "items": _of_kind(kind.item), "minItems": 1, "uniqueItems": True}
         case ByName():
             return {"type": "object", "additionalProperties": _of_kind(kind.item), "minProperties": 1}
-    return {"type": "string", "minLength": 1, "maxLength": 4095}
+    return {"type": "string", "maxLength": 4095, "pattern": NAME_PATTERN}

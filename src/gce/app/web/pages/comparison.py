@@ -77,7 +77,7 @@ def _compared(served: Served, paths: list[Path]) -> tuple[list[Section], list[Di
             continue
         rows.append((run.label, difference_cell(gain.mean), str(gain.gained), str(gain.lost), p_cell(gain.p)))
         different += _different(answers[0], found, served.id_of(path))
-    head = (f"less {reported[0].label}", "points (95 %)", "problems gained", "lost", "p (McNemar)")
+    head = (f"minus {reported[0].label}", "points (95 %)", "problems gained", "lost", "p (McNemar)")
     words = ("Accuracy on test problems after training, paired by problem, in points.",)
     values = [{name: str(value) for name, value in flat_values(run.settings).items()} for run in reported]
     apart = tuple((name, *(each[name] for each in values)) for name in values[0] if len({v[name] for v in values}) > 1)

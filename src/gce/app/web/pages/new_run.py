@@ -6,6 +6,7 @@ import asyncio
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -189,8 +190,10 @@ async def _begun(request: Request) -> Response:
         except BadInput as error:
             raise HTTPException(404) from error
         values = _differing(settings_from(parsed_config(content, "the job")))
-        values.pop("model.adapter", None)
-        return _form(request, values)
+        checkpoint = Path(values.pop("model.adapter", ""))  # RUN/checkpoints/last
+        runs = request.app.state.served.runs().items()
+        run = next((id_ for id_, path in runs if path == checkpoint.parent.parent), "")
+        return _form(request, values, own={"run": run})
     if name and name not in TEMPLATES:
         raise HTTPException(404)
     name = name or "default"

@@ -55,7 +55,7 @@ def run(request: Request) -> Response:
         except BadInput as error:
             wrong = str(error)
     report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
-    values = {**_live(request, path), "report": report, "job": launcher_of(request).of_run(path), "wrong": wrong}
+    values = {**_live(request, path), "report": report, "wrong": wrong}
     return page(request, "run.html", 409 if wrong else 200, **values)
 
 
@@ -89,6 +89,7 @@ def _live(request: Request, path: Path) -> dict[str, Any]:
         "last": last,
         "rollouts": Table(*rollout_rows([last])) if last is not None and last.tiers else None,
         "memory": None if process is None else resident_bytes(process),
+        "job": launcher_of(request).of_run(path),
         "progress": _progress(launcher_of(request), path),
     }
 
