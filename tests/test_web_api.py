@@ -224,8 +224,8 @@ def test_requests_drawn_from_the_document_get_the_answers_that_it_describes(
         assert server.stdout is not None
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
-        options = ("--phases", "coverage,fuzzing", "--max-examples", "20", "--rate-limit", "40/s", "--no-color")
-        options += ("--request-timeout", "30")  # The first request that is judged starts a worker.
+        options = ["--phases", "coverage,fuzzing", "--max-examples", "20", "--rate-limit", "40/s", "--no-color"]
+        options += ["--request-timeout", "30"]  # The first request that is judged starts a worker.
         tested = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{address[0]}/api/v1/openapi.json"]
         done = subprocess.run([*tested, *options, *operations], capture_output=True, text=True, cwd=tmp_path)
         server.terminate()
@@ -289,7 +289,7 @@ def test_the_form_keeps_the_run_whose_adapter_an_earlier_job_started_from(client
     assert f'<option value="{mine}" selected>' in page
 
 
-@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=50))
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 @example("\x1f")
 @example("\n")
 @example(" \t")
