@@ -23,9 +23,9 @@ from tiny_llama import write_tiny_llama
 from gce.adapters.models.backends.mlx.llama import llama_weights
 from gce.adapters.models.backends.numpy.decoder import NumpyDecoder
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
-from gce.adapters.models.local import threads as sampler_threads
 from gce.adapters.models.local.continuous_batching import Job, Rollout, roll_out
 from gce.adapters.models.local.threads import deal, roll_out_in_threads
+from gce.domain import scaling
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def rolled(jobs: Sequence[Job], make: Any, *, threads: int = 2) -> list[Rollout]
 
 def test_the_number_of_threads_changes_no_bit(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight shares of ten jobs."""
-    monkeypatch.setattr(sampler_threads, "_JOBS", 10)
+    monkeypatch.setattr(scaling, "_PER_SHARE", 10)
     jobs = jobs_of(prompts=20, each=4)
     assert len(deal(jobs)) == 8
     one, two, five = (rolled(jobs, make, threads=threads) for threads in (1, 2, 5))
