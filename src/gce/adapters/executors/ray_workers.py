@@ -217,7 +217,7 @@ class RayWorkers:
     def _free(self, running: int, *, deep: bool) -> _Worker | None:
         """Return the worker that takes the next batch: an idle one, or with `deep` one that has a single batch.
 
-        Waits if there is none at all.
+        Waits if there is none at all. A call with nothing running gets one in any case: others may keep all busy.
         """
         self._look()
         if not any(worker.place for worker in self._workers) and not running:
@@ -226,7 +226,7 @@ class RayWorkers:
         if not ready or running >= len(self._workers) + _QUEUED:
             return None
         found = min(ready, key=lambda worker: worker.busy)
-        return found if found.busy <= deep else None
+        return found if found.busy <= deep or not running else None
 
     def _finished(self, running: dict[Any, Any]) -> list[Any]:
         """Wait until batches are finished or a worker is ready; return the batches."""

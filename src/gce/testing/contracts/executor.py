@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from gce.ports.executor import Executor
 
@@ -15,7 +16,13 @@ def check_executor(make: Callable[[], Executor]) -> None:
     Raises:
         AssertionError: a check failed; the message says what the executor did.
     """
-    for check in (_every_result_comes_once, _results_of_one_specification_stay_together, _nothing, _errors_are_raised):
+    for check in (
+        _every_result_comes_once,
+        _results_of_one_specification_stay_together,
+        _nothing,
+        _errors_are_raised,
+        _several_calls_share_it,
+    ):
         check(make())
 
 
@@ -54,3 +61,13 @@ def _errors_are_raised(executor: Executor) -> None:
         assert "2 is refused" in str(error), error
     else:
         raise AssertionError(f"expected what the work raised, got {found}")
+
+
+def _several_calls_share_it(executor: Executor) -> None:
+    """Answers are judged while others are still sampled, so calls begin while workers are busy with others."""
+    count = 1_200
+    calls = [executor.map(_upward, [1] * count) for _ in range(3)]
+    found = [list(islice(call, 2)) for call in calls]
+    for results, call in zip(found, calls, strict=True):
+        results += call
+    assert [len(results) for results in found] == [count] * 3, found
