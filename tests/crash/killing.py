@@ -13,7 +13,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crash.forked_trainers import ForkedTrainers, differences
 from gce.adapters.runs.run_directory import STEPS, RunDirectory
 
-TESTS = Path(__file__).parents[1]
 SETTINGS = (
     *("--task", "toy_task:ADDITION", "--problems", "4", "--rollouts", "2", "--second-wave", "3", "--updates", "2"),
     *("--iterations", "3", "--dev", "1", "--test", "2", "--max-tokens", "12", "--layers", "2", "--threads", "1"),
@@ -32,43 +31,6 @@ MOST_STEPS = 3
 """A kill at a step waits for its first, second or third time."""
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where files are kept in memory, if anywhere: a killed process loses nothing that it has written, synced or not."""
-
-SERVER = """
-import json, os, signal, sys, threading
-from gce.adapters.runs.run_directory import RunDirectory
-from gce.app.cli import main
-# Most of a short run's time: imported once, and each run is a fork of this process.
-import gce.adapters.models.backends.mlx.model
-from transformers import LlamaConfig
-
-def run(step, count, seconds, arguments):
-    os.dup2(2, 1)  # The parent reads statuses from the output.
-    die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-
-    def on_step(name):
-        nonlocal count
-        count -= name == step
-        if name == step and not count:
-            die()
-
-    def armed(method):
-        def call(*given, **named):
-            if seconds:
-                threading.Timer(seconds, die).start()
-            return method(*given, **named, on_step=on_step)
-        return call
-
-    RunDirectory.create, RunDirectory.open = armed(RunDirectory.create), armed(RunDirectory.open)
-    code = main(arguments)
-    sys.stderr.flush()
-    os._exit(code)  # Not waiting for the timer.
-
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        run(*json.loads(line))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
 
 
 @dataclass(frozen=True)
@@ -129,12 +91,7 @@ def kill_and_compare(base: Path, home: Path, kills: int, seed: int, *, say: Any 
                 say(f"{run.name}: killed, {kill}")
                 continue
             say(f"{run.name}: ended")
-            left = what_is_left(run)
-            report.differences += [
-                f"{run.name}: {name}: {left.get(name)!r:.300} for {whole[name]!r:.300}"
-                for name in whole
-                if left.get(name) != whole[name]
-            ]
+            report.differences += differences(run.name, what_is_left(run), whole)
             report.runs += 1
             run = home / f"run{report.runs}"
     return report
@@ -145,40 +102,26 @@ class Trainer:
 
     def __init__(self, base: Path) -> None:
         self._base = base
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the server
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])}
-        self._server = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
+        self._trainers = ForkedTrainers(
+            RunDirectory, "gce.adapters.models.backends.mlx.model", "transformers.models.llama.configuration_llama"
         )
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.communicate(timeout=60)
-        self._errors.close()
+        self._trainers.close()
 
     def __call__(self, run: Path, kill: Kill) -> bool:
         """Whether it was killed; an AssertionError where it failed otherwise."""
         arguments = [*SETTINGS, "--model", str(self._base), "--run-dir", str(run)]
         if (run / "run.sqlite").exists():
             arguments = ["--run-dir", str(run), "--resume"]
-        assert self._server.stdin is not None and self._server.stdout is not None
-        print(
-            json.dumps([kill.step, kill.count, kill.seconds, ["train", *arguments]]),
-            file=self._server.stdin,
-            flush=True,
-        )
-        status = self._server.stdout.readline().strip()
-        if status not in ("0", str(-signal.SIGKILL)):
-            self._errors.seek(0)
-            raise AssertionError(f"{run}: exit status {status}: {self._errors.read()[-2000:]}")
-        return status != "0"
+        self._trainers.begin(arguments, step=kill.step, count=kill.count, seconds=kill.seconds)
+        status, said = self._trainers.end()
+        if status not in (0, -signal.SIGKILL):
+            raise AssertionError(f"{run}: exit status {status}: {said[-2000:]}")
+        return status != 0
 
 
 def what_is_left(run: Path) -> dict[str, Any]:

@@ -11,25 +11,21 @@ cut     the TCP connection is dropped at a random moment
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from postgres_server import PASSWORD, Proxy, Server, running
 
+from crash.forked_trainers import ForkedTrainers, differences
 from gce.adapters.runs.postgres.store import STEPS, PostgresRuns
 
-TESTS = Path(__file__).parents[1]
 SETTINGS = (
     *("--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--problems", "4", "--rollouts", "2"),
     *("--second-wave", "3", "--updates", "2", "--iterations", "3", "--dev", "2", "--test", "3"),
@@ -37,42 +33,6 @@ SETTINGS = (
 KINDS = ("step", "kill", "crash", "cut")
 MOST_STEPS = 3
 """A kill at a step waits for its first, second or third time."""
-
-TRAINERS = """
-import json, os, signal, sys, threading
-from gce.adapters.runs.postgres.store import PostgresRuns
-from gce.app.cli import main
-# Most of a short run's time: imported once, and each run is a fork of this process.
-import psycopg, toy_task, gce.app.training.run
-
-def run(step, count, seconds, arguments):
-    os.dup2(2, 1)  # The parent reads statuses from the output.
-    die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-
-    def on_step(name):
-        nonlocal count
-        count -= name == step
-        if name == step and not count:
-            die()
-
-    def armed(method):
-        def call(*given, **named):
-            if seconds:
-                threading.Timer(seconds, die).start()
-            return method(*given, **named, on_step=on_step)
-        return call
-
-    PostgresRuns.create, PostgresRuns.open = armed(PostgresRuns.create), armed(PostgresRuns.open)
-    code = main(arguments)
-    sys.stderr.flush()
-    os._exit(code)  # Not waiting for the timer.
-
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        run(*json.loads(line))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
 
 
 @dataclass(frozen=True)
@@ -135,12 +95,7 @@ def break_and_compare(faults: int, seed: int, *, say: Callable[[str], None] = la
                     say(f"{run}: {fault}")
                     continue
                 say(f"{run}: ended")
-                left = train.left(run)
-                report.differences += [
-                    f"{run}: {name}: {left[name]!r:.300} for {whole[name]!r:.300}"
-                    for name in whole
-                    if left[name] != whole[name]
-                ]
+                report.differences += differences(run, train.left(run), whole)
                 report.runs += 1
         proxy.close()
     return report
@@ -151,22 +106,13 @@ class Trainer:
 
     def __init__(self, server: Server, proxy: Proxy) -> None:
         self._server, self._proxy, self._runs = server, proxy, PostgresRuns()
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", TRAINERS],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
+        self._trainers = ForkedTrainers(PostgresRuns, "psycopg", "toy_task", "gce.app.training.run")
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=60)
-        self._errors.close()
+        self._trainers.close()
 
     def name(self, run: str) -> str:
         """The run's name, by way of the proxy."""
@@ -179,13 +125,9 @@ class Trainer:
     def __call__(self, run: str, fault: Fault) -> bool:
         """Whether it did not end; an AssertionError where it ended in another way than in one line or by a kill."""
         name = self.name(run)
-        arguments = ["--run-dir", name, *(["--resume"] if self.begun(run) else SETTINGS)]
+        arguments = ["--resume"] if self.begun(run) else SETTINGS
         seconds = fault.seconds if fault.kind == "kill" else 0.0
-        assert self._process.stdin is not None and self._process.stdout is not None
-        place = self._errors.seek(0, os.SEEK_END)
-        print(
-            json.dumps([fault.step, fault.count, seconds, ["train", *arguments]]), file=self._process.stdin, flush=True
-        )
+        self._trainers.begin(["--run-dir", name, *arguments], step=fault.step, count=fault.count, seconds=seconds)
         if fault.kind in ("crash", "cut"):
             time.sleep(fault.seconds)
             if fault.kind == "cut":
@@ -193,13 +135,11 @@ class Trainer:
             else:
                 self._server.stop("immediate")
                 self._server.start()
-        status = self._process.stdout.readline().strip()
-        self._errors.seek(place)
-        said = self._errors.read()
-        expected = {"crash": "2", "cut": "2"}.get(fault.kind, str(-signal.SIGKILL))
-        assert status in ("0", expected), f"{run}: {fault}: exit status {status}: {said[-2000:]}"
+        status, said = self._trainers.end()
+        expected = 2 if fault.kind in ("crash", "cut") else -signal.SIGKILL
+        assert status in (0, expected), f"{run}: {fault}: exit status {status}: {said[-2000:]}"
         assert "Traceback" not in said and PASSWORD not in said, said[-2000:]
-        return status != "0"
+        return status != 0
 
     def left(self, run: str) -> dict[str, Any]:
         """All that must repeat: records, buffer, loop, answers and summary without times, and the model's bytes."""

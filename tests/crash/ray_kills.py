@@ -29,7 +29,8 @@ import toy_task
 from ray._private import ray_constants
 from ray.cluster_utils import Cluster
 
-from crash.killing import MEMORY, TESTS, what_is_left
+from crash.forked_trainers import TESTS
+from crash.killing import MEMORY, what_is_left
 from gce.adapters.models.scripted import ScriptedModel
 from gce.domain.completions import SampleRequest
 
