@@ -7,13 +7,11 @@ answers are judged, and rewarded by their length: what is measured is time.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from statistics import fmean, pstdev
-from typing import Any
 
 from benchmarks.contest import Turn, measured
-from benchmarks.peers import load_gce, load_transformers, lora_config, problems, turns
+from benchmarks.peers import grpo_trainer, load_gce, load_transformers, problems, turns
 from gce.domain.completions import SampleRequest
 from gce.domain.learning import Trace, TrainingBatch, single_turn
 from gce.domain.problems import Problem
@@ -68,58 +66,31 @@ def ours(model: str, prompts: int, samples: int, tokens: int, tier: str, blocks:
 def trl(model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int) -> Callable[[], Turn]:
     """`GRPOTrainer.train` for one generation of rollouts, with PEFT's adapter on the same blocks."""
     loaded, tokenizer = load_transformers(model)
-    import torch
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
     drawn = problems(prompts, tier)
     steps, left = divmod(prompts * samples, batch)
     if left:
         raise ValueError(f"expected batches that divide {prompts * samples} rollouts, got {batch}")
-    folder = tempfile.TemporaryDirectory()
-    config = GRPOConfig(
-        output_dir=folder.name,
+    trainer, restore = grpo_trainer(
+        *(loaded, tokenizer, list(map(turns, drawn)), lambda place, text: _reward(drawn[place], text)),
+        blocks=blocks,
         max_steps=steps,
         per_device_train_batch_size=batch,
         steps_per_generation=steps,
         num_generations=samples,
         max_completion_length=tokens,
         temperature=TEMPERATURE,
-        top_k=0,
         epsilon=CLIP,
         learning_rate=LEARNING_RATE,
         use_cpu=True,
         bf16=False,
-        gradient_checkpointing=False,
-        report_to=[],
-        logging_strategy="no",
-        save_strategy="no",
-        disable_tqdm=True,
     )
-
-    def rewards(completions: list[Any], place: list[int], **_: Any) -> list[float]:
-        texts = (completion[-1]["content"] for completion in completions)
-        return [_reward(drawn[which], text) for which, text in zip(place, texts, strict=True)]
-
-    trainer = GRPOTrainer(
-        model=loaded,
-        reward_funcs=rewards,
-        args=config,
-        train_dataset=Dataset.from_list([{"prompt": turns(each), "place": n} for n, each in enumerate(drawn)]),
-        processing_class=tokenizer,
-        peft_config=lora_config(loaded, blocks),
-    )
-    trained = [each for each in trainer.model.parameters() if each.requires_grad]
-    before = [each.detach().clone() for each in trained]
 
     def work() -> float:
         trainer.train()
         return 1.0
 
     def turn() -> Turn:
-        with torch.no_grad():
-            for parameter, start in zip(trained, before, strict=True):
-                parameter.copy_(start)
+        restore()
         return measured(work)
 
     return turn

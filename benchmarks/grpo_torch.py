@@ -28,7 +28,7 @@ import torch
 from attrs import Factory, define, frozen
 
 from benchmarks.contest import Contestant, Outcome, Turn, compete
-from benchmarks.peers import RANK, SCALE, lora_config, problems
+from benchmarks.peers import RANK, SCALE, chat, grpo_trainer, problems
 from gce.adapters.models.backends.torch import decoder
 from gce.adapters.models.backends.torch.model import load_torch_model
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
@@ -198,53 +198,29 @@ def ours(**given: Any) -> Callable[[], Turn]:
 
 def trl(*, continuous: bool = False, **given: Any) -> Callable[[], Turn]:
     """`GRPOTrainer.train`, with PEFT's adapter on the same linears."""
-    from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
 
     shape = Shape(**given)
     model = AutoModelForCausalLM.from_pretrained(shape.model, dtype=DTYPES[shape.precision])
     tokenizer = AutoTokenizer.from_pretrained(shape.model)
     questions, reward = shape.questions(), shape.reward()
-    folder = tempfile.TemporaryDirectory()
-    config = GRPOConfig(
-        output_dir=folder.name,
+    trainer, restore = grpo_trainer(
+        *(model, tokenizer, list(map(chat, questions)), lambda place, text: reward(questions[place], text)),
+        blocks=len(model.model.layers),
         max_steps=shape.steps,
         per_device_train_batch_size=shape.batch,
         steps_per_generation=shape.steps,
         num_generations=shape.samples,
         max_completion_length=shape.tokens,
         temperature=shape.temperature,
-        top_k=0,
         epsilon=CLIP,
         learning_rate=shape.learning_rate,
         lr_scheduler_type="constant",
         max_grad_norm=1.0,
         use_cpu=shape.cpu,
         bf16=shape.precision == "bf16",
-        gradient_checkpointing=False,
         use_transformers_continuous_batching=continuous,
-        report_to=[],
-        logging_strategy="no",
-        save_strategy="no",
-        disable_tqdm=True,
     )
-
-    def rewards(completions: list[Any], place: list[int], **_: Any) -> list[float]:
-        texts = (completion[-1]["content"] for completion in completions)
-        return [reward(questions[which], text) for which, text in zip(place, texts, strict=True)]
-
-    asked = [[{"role": message.role, "content": message.content} for message in question] for question in questions]
-    trainer = GRPOTrainer(
-        model=model,
-        reward_funcs=rewards,
-        args=config,
-        train_dataset=Dataset.from_list([{"prompt": each, "place": place} for place, each in enumerate(asked)]),
-        processing_class=tokenizer,
-        peft_config=lora_config(model, len(model.model.layers)),
-    )
-    trained = [each for each in trainer.model.parameters() if each.requires_grad]
-    before = [each.detach().clone() for each in trained]
     generate, prepare = trainer._generate, trainer._generate_and_score_completions
 
     class Stop(TrainerCallback):  # type: ignore[misc]
@@ -259,9 +235,7 @@ def trl(*, continuous: bool = False, **given: Any) -> Callable[[], Turn]:
                 control.should_training_stop = True
 
     def run(most: int, clock: Clock, stop: Callable[[int], bool]) -> None:
-        with torch.no_grad():
-            for parameter, start in zip(trained, before, strict=True):
-                parameter.copy_(start)
+        restore()
 
         def counted(*given: Any, **named: Any) -> Any:
             found = generate(*given, **named)
@@ -357,7 +331,7 @@ def _base_reward(model: Any, tokenizer: Any, questions: Sequence[Question], shap
 
 def greedy_reward(model: Any, tokenizer: Any, questions: Sequence[Question], shape: Shape) -> float:
     """The mean reward of greedy answers, by transformers' `generate` for both contestants."""
-    asked = [[{"role": message.role, "content": message.content} for message in question] for question in questions]
+    asked = list(map(chat, questions))
     tokenizer.padding_side = "left"
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = tokenizer.apply_chat_template(

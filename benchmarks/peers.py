@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,20 @@ from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import SystemClock
 from gce.adapters.system.process import usable_cores
 from gce.app.wiring.models import model_directory
-from gce.domain.problems import Problem
+from gce.domain.problems import Message, Problem
 from gce.domain.tasks import TASKS, draw_problems
 
-__all__ = ["load_gce", "load_mlx_lm", "load_transformers", "lora_config", "mlx_lm_trainer", "problems", "turns"]
+__all__ = [
+    "chat",
+    "grpo_trainer",
+    "load_gce",
+    "load_mlx_lm",
+    "load_transformers",
+    "lora_config",
+    "mlx_lm_trainer",
+    "problems",
+    "turns",
+]
 
 RANK = 16
 SCALE = 2.0
@@ -28,7 +38,12 @@ def problems(count: int, tier: str) -> tuple[Problem, ...]:
 
 def turns(problem: Problem) -> list[dict[str, str]]:
     """The problem's conversation as chat templates take it."""
-    return [{"role": message.role, "content": message.content} for message in problem.prompt]
+    return chat(problem.prompt)
+
+
+def chat(messages: Iterable[Message]) -> list[dict[str, str]]:
+    """The same of any conversation."""
+    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
@@ -122,3 +137,47 @@ def lora_config(loaded: Any, blocks: int) -> Any:
     adapted = list(range(max(0, len(stack) - blocks), len(stack)))
     shape = {"r": RANK, "lora_alpha": SCALE * RANK, "target_modules": names, "layers_to_transform": adapted}
     return LoraConfig(task_type="CAUSAL_LM", **shape)
+
+
+def grpo_trainer(
+    loaded: Any,
+    tokenizer: Any,
+    asked: Sequence[Sequence[dict[str, str]]],
+    reward: Callable[[int, str], float],
+    *,
+    blocks: int,
+    **options: Any,
+) -> tuple[Any, Callable[[], None]]:
+    """TRL's `GRPOTrainer` with PEFT's adapter on the top blocks, and what puts the adapter back to its beginning.
+
+    `reward` is given the place of a conversation among those `asked`, and an answer. `options` are `GRPOConfig`'s.
+    """
+    import torch
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    folder = tempfile.TemporaryDirectory()
+    quiet = {"report_to": [], "logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True}
+
+    def rewards(completions: list[Any], place: list[int], **_: Any) -> list[float]:
+        texts = (completion[-1]["content"] for completion in completions)
+        return [reward(which, text) for which, text in zip(place, texts, strict=True)]
+
+    trainer = GRPOTrainer(
+        model=loaded,
+        reward_funcs=rewards,
+        args=GRPOConfig(output_dir=folder.name, top_k=0, gradient_checkpointing=False, **quiet, **options),
+        train_dataset=Dataset.from_list([{"prompt": each, "place": place} for place, each in enumerate(asked)]),
+        processing_class=tokenizer,
+        peft_config=lora_config(loaded, blocks),
+    )
+    trained = [each for each in trainer.model.parameters() if each.requires_grad]
+    before = [each.detach().clone() for each in trained]
+
+    def restore() -> None:
+        assert folder  # As long as the trainer.
+        with torch.no_grad():
+            for parameter, start in zip(trained, before, strict=True):
+                parameter.copy_(start)
+
+    return trainer, restore
