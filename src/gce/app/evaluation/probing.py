@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 from attrs import evolve, frozen
@@ -111,7 +110,7 @@ def _start(run: RunReader, settings: TrainSettings) -> ModelState | None:
     """The adapter that a run was started with; None where it began from the base."""
     if not settings.model.adapter:
         return None
-    found = find_adapter(Path(settings.model.adapter))
+    found = find_adapter(settings.model.adapter)
     if arrays_digest(found) != run.config["adapter"]:
         raise BadInput(f"{settings.model.adapter} is not the adapter that {run.name} began with: restore that one")
     return found
