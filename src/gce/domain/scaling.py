@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-__all__ = ["Cluster", "Forecast", "Iteration", "forecast", "resized", "shares_of"]
+__all__ = ["Cluster", "Forecast", "Iteration", "forecast", "largest_part", "resized", "shares_of"]
 
 _FEWEST = 16
 """Fewer rollouts are not divided: small batches take longer per row."""
@@ -124,9 +124,9 @@ def resized(iteration: Iteration, *, parameters: float = 0.0, rollouts: int = 0,
 
 def forecast(iteration: Iteration, cluster: Cluster) -> Forecast:
     """Seconds, bytes and money of an iteration on a cluster."""
-    sampled = _lasts(iteration.sampling, iteration.shares, cluster)
+    sampled = iteration.sampling / cluster.speed * largest_part(iteration.shares, cluster.workers)
     driven = cluster.driver * iteration.rollouts
-    evaluated = _lasts(iteration.evaluating, iteration.dev_shares, cluster)
+    evaluated = iteration.evaluating / cluster.speed * largest_part(iteration.dev_shares, cluster.workers)
     # Whoever has the adapter passes it on, so those who have it double in each round.
     sends = math.ceil(math.log2(cluster.workers + 1)) * iteration.adapter_bytes / cluster.bandwidth
     learned = iteration.learning / (cluster.speed * cluster.learners)
@@ -148,9 +148,9 @@ def forecast(iteration: Iteration, cluster: Cluster) -> Forecast:
     )
 
 
-def _lasts(seconds: float, shares: int, cluster: Cluster) -> float:
-    """Until the worker with most shares has done them."""
-    return seconds / cluster.speed * math.ceil(shares / cluster.workers) / shares
+def largest_part(shares: int, workers: int) -> float:
+    """Return what the worker with most shares has of all, in (0, 1]."""
+    return math.ceil(shares / workers) / shares
 
 
 def _bound(iteration: Iteration, cluster: Cluster, sampled: float, driven: float, learned: float, sends: float) -> str:

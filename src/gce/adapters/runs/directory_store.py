@@ -6,11 +6,12 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
-from gce.adapters.runs.integrity import checkpoint_of, look
+from gce.adapters.runs.checkpoint_folder import checkpoint_name
+from gce.adapters.runs.integrity import checkpoint_of, look, wrong_checkpoints
 from gce.adapters.runs.reader import CARD, DirectoryReader, sealed
 from gce.adapters.runs.run_directory import RunDirectory, check_free
 from gce.adapters.system.durable_files import write_file
@@ -71,13 +72,7 @@ class DirectoryRuns:
             problems = [found.problem or database.loose_ends(tip)]
             written = database.written_after(-1)
         kept = {each.iteration for each in commits if _has_checkpoint(root, each.iteration)}
-        newest = [each.iteration for each in commits if each.hashes is not None][-1:]
-        needed = kept | {*newest, *(commits[-1].pinned if commits else ())}
-        for commit in [each for each in commits if each.iteration in needed]:
-            try:
-                checkpoint_of(root, commit)
-            except DamagedFileError as error:
-                problems.append(str(error))
+        problems += wrong_checkpoints(commits, kept, partial(checkpoint_of, root))
         with DirectoryReader(root, verify=False) as reader:
             problems += [_wrong(reader, file) for file in (*written, CARD)]
         last = commits[-1].iteration if commits else None

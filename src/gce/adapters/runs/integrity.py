@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -112,6 +112,25 @@ def is_whole(root: Path, commit: CommitRow) -> bool:
     except DamagedFileError:
         return False
     return True
+
+
+def wrong_checkpoints(
+    commits: Sequence[CommitRow], kept: Iterable[int], read: Callable[[CommitRow], object]
+) -> list[str]:
+    """What is wrong, in words, with checkpoints that are kept or should be: the newest, and those pinned last.
+
+    `read` raises DamagedFileError where a commit's checkpoint is not as it was written.
+    """
+    newest = [each.iteration for each in commits if each.hashes is not None][-1:]
+    needed = {*kept, *newest, *(commits[-1].pinned if commits else ())}
+    problems = []
+    for commit in commits:
+        if commit.iteration in needed:
+            try:
+                read(commit)
+            except DamagedFileError as exc:
+                problems.append(str(exc))
+    return problems
 
 
 def way_out(commits: Sequence[CommitRow], whole: Callable[[CommitRow], bool]) -> str:

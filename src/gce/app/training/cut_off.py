@@ -7,6 +7,7 @@ from typing import Any
 
 from gce.app.evaluation.one_outcome import cut_off_words, ended_early
 from gce.app.evaluation.scoring import stored_outcome
+from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.training.sampling import Rollout
 from gce.app.training.state import Run
 from gce.domain.measurements import IterationRecord
@@ -20,15 +21,9 @@ TESTS = "test answers after training"
 def first_cut_off(run: Run, rollouts: Sequence[Rollout]) -> str:
     """A warning in the first iteration in which many rollouts are cut off; empty in all others."""
     said = cut_off_words("rollouts", *ended_early([rollout.judged for rollout in rollouts]))
-    earlier = (record["tiers"].values() for record in run.store.read("iterations"))
-    if not said or any(cut_off_words("rollouts", *_summed(tiers)) for tiers in earlier):
+    if not said or any(cut_off_words("rollouts", *rollouts_cut_off([each])) for each in iteration_records(run.store)):
         return ""
     return f"warning: {said}"
-
-
-def _summed(tiers: Iterable[Mapping[str, int]]) -> tuple[int, int]:
-    counts = list(tiers)
-    return sum(each["truncated"] for each in counts), sum(each["rollouts"] for each in counts)
 
 
 def cut_off_of_run(run: RunReader, records: Sequence[IterationRecord]) -> dict[str, Any]:

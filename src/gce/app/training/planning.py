@@ -16,7 +16,7 @@ from gce.app.tables.layout import table
 from gce.app.wiring.executors import RAY, default_threads
 from gce.app.wiring.models import HF, HTTP, LLAMA, ONNX
 from gce.app.wiring.runs import open_run
-from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, resized, shares_of
+from gce.domain.scaling import Cluster, Forecast, Iteration, forecast, largest_part, resized, shares_of
 from gce.domain.text import counted
 from gce.errors import BadInput
 from gce.ports.runs import RunReader
@@ -147,20 +147,15 @@ def measured_in(run: RunReader) -> tuple[Iteration, int]:
     return Iteration(
         rollouts=rollouts,
         shares=shares,
-        sampling=median(record.seconds["sample"] for record in taught) / _share_of_most(shares, workers),
+        sampling=median(record.seconds["sample"] for record in taught) / largest_part(shares, workers),
         learning=median(record.seconds["train"] for record in taught) * settings.optimizer.learner_processes,
         dev_shares=dev_shares,
-        evaluating=median(record.seconds["evaluate"] for record in taught) / _share_of_most(dev_shares, workers),
+        evaluating=median(record.seconds["evaluate"] for record in taught) / largest_part(dev_shares, workers),
         tokens=(last.tokens if last else 0) / max(1, sum(sampled)),
         parameters=summary["trainable_parameters"] / summary["trainable_share"],
         adapter_bytes=float(sum(each.nbytes for name, each in state.arrays.items() if name.startswith("adapter."))),
         record_bytes=fmean(sizes) if sizes else 0.0,
     ), len(records)
-
-
-def _share_of_most(shares: int, workers: int) -> float:
-    """What the worker with most shares has of all."""
-    return -(-shares // workers) / shares
 
 
 def _seconds(seconds: float) -> str:

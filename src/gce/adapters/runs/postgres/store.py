@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gce.adapters.runs.chain import CommitRow, config_digest, config_rows
 from gce.adapters.runs.checkpoint_files import file_hashes, files_of_state, state_of_files
 from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
-from gce.adapters.runs.integrity import way_out
+from gce.adapters.runs.integrity import way_out, wrong_checkpoints
 from gce.adapters.runs.postgres.connection import Place, connect, place_in, translated
 from gce.adapters.runs.postgres.tables import RunTables, find_run, has_tables, lock_run, make_tables
 from gce.adapters.runs.values import check_iteration, check_stream, encode, summary_at_end
@@ -216,21 +216,15 @@ class PostgresReader(_Connected):
         commits, problem = self._tables.chain()
         tip = commits[-1].digest if commits else self._tables.first_digest()
         problems = [problem, self._tables.wrong_held(tip) if problem is None else None]
-        kept = set(self._tables.kept_checkpoints())
-        newest = [each.iteration for each in commits if each.hashes is not None][-1:]
-        needed = kept | {*newest, *(commits[-1].pinned if commits else ())}
-        for commit in [each for each in commits if each.iteration in needed]:
-            try:
-                self._tables.checkpoint(commit)
-            except DamagedFileError as exc:
-                problems.append(str(exc))
+        kept = self._tables.kept_checkpoints()
+        problems += wrong_checkpoints(commits, kept, self._tables.checkpoint)
         for name in self._tables.written():
             try:
                 next(self._tables.lines(name), None)
             except DamagedStore as exc:
                 problems.append(str(exc).removeprefix(f"{self.name}: "))
         last = commits[-1].iteration if commits else None
-        return Verified(last, tip, tuple(sorted(kept)), tuple(each for each in problems if each is not None))
+        return Verified(last, tip, tuple(kept), tuple(each for each in problems if each is not None))
 
     def _whole(self, commits: list[CommitRow], problem: str | None) -> None:
         if problem is not None:
