@@ -248,6 +248,15 @@ def test_the_front_has_no_row_that_another_one_beats() -> None:
     assert [row.mode for row in front_of(rows)] == ["d", "a", "c"]
 
 
+def test_equal_means_of_other_tiers_are_equal() -> None:
+    means = (("a", (0.6 + 0.6) / 2, 100.0), ("b", (0.4 + 0.8) / 2, 200.0))
+    assert means[0][1] < means[1][1]
+    rows = [
+        OrchestrationRow(mode, Estimate(mean, 0.0, 1.0), tokens, 1.0, 1.0, None, True) for mode, mean, tokens in means
+    ]
+    assert [row.mode for row in front_of(rows)] == ["a"]
+
+
 def test_no_graph_is_refused() -> None:
     with pytest.raises(SettingError, match="different graphs, got none"):
         orchestrate([])

@@ -35,6 +35,8 @@ __all__ = ["Orchestration", "OrchestrationRow", "orchestrate"]
 
 LEAST_THOUGHT = 16
 """Tokens of reasoning."""
+SAME = 1e-9
+"""Means of tiers that differ by less are equal: they may differ in the last bit."""
 
 
 @frozen
@@ -144,7 +146,7 @@ def front_of(rows: Sequence[OrchestrationRow]) -> list[OrchestrationRow]:
     best, front = -1.0, list[OrchestrationRow]()
     measured = [(row.tokens or row.calls, row.accuracy.value, row) for row in rows if row.accuracy is not None]
     for _, share, row in sorted(measured, key=lambda each: (each[0], -each[1])):
-        if share > best:
+        if share > best + SAME:
             best = share
             front.append(row)
     return front
