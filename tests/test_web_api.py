@@ -21,6 +21,7 @@ pytest.importorskip("python_multipart")
 pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
+from test_web_pages import written
 from test_web_safety import HOSTILE, is_plain
 
 from gce.adapters.runs.run_directory import RunDirectory
@@ -161,6 +162,17 @@ def test_a_job_is_submitted_listed_cancelled_and_resumed(client: Client) -> None
     assert client.get("/api/v1/jobs").json()["total"] == 1
     refused(client.get("/api/v1/jobs/..%2f..%2fetc"), 404)
     refused(client.get("/api/v1/jobs/20260101-000000-00000000"), 404)
+
+
+def test_a_job_that_ends_soon_after_its_run_began_leads_to_the_run(client: Client, tmp_path: Path) -> None:
+    job = client.post("/api/v1/jobs/train", json={"name": "one"}).json()["id"]
+    written(tmp_path / "other", 1)
+    assert "other" in client.get("/").text, "the folder has been listed"
+    assert 'id="run"' in client.get(f"/jobs/{job}").text and "hidden>Open the run" in client.get(f"/jobs/{job}").text
+    written(tmp_path / "one", 1)
+    client.post(f"/api/v1/jobs/{job}/cancel")
+    assert '"has_run": true' in client.get(f"/api/v1/jobs/{job}/events").text
+    assert "hidden>Open the run" not in client.get(f"/jobs/{job}").text
 
 
 def test_the_queue_is_limited(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

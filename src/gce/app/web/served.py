@@ -57,6 +57,10 @@ class Served:
             self._listed = time.monotonic(), found
         return found
 
+    def has(self, name: str) -> bool:
+        """Whether the run of this name has begun: always what is there now, unlike a listing."""
+        return (self.folder / name / DATABASE).is_file()
+
     def studies(self) -> Mapping[str, Path]:
         """Folders of runs named CONDITION/seed-NUMBER, by id."""
         found = {path.parent.parent for path in self.runs().values() if path.name.startswith("seed-")}

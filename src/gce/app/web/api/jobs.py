@@ -19,7 +19,7 @@ from gce.app.web.asks import AskModel, EvaluateModel, Page, Train
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.web.launching import Launcher
 from gce.app.web.rendering import lines
-from gce.app.web.served import find_run, run_id, served_of
+from gce.app.web.served import find_run, served_of
 from gce.errors import BadInput
 
 __all__ = ["ENDPOINTS", "adapter_of", "job_of", "jobs_of", "launcher_of", "plain_job"]
@@ -64,7 +64,7 @@ async def _events(given: Given) -> Any:
 
     def look() -> tuple[dict[str, str], bool]:
         over = jobs.status(job).is_over
-        has_run = bool(job.run) and run_id(Path(job.run)) in served_of(request).runs()
+        has_run = bool(job.run) and served_of(request).has(job.run)
         found = {"state": {**plain_job(jobs, job), "has_run": has_run}, "log": lines(jobs.log(job))}
         return {name: json.dumps(data) for name, data in found.items()}, over
 

@@ -14,30 +14,29 @@ from starlette.routing import Route
 from gce.app.web.api.jobs import job_of, jobs_of
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.web.rendering import page
-from gce.app.web.served import run_id
+from gce.app.web.served import Served, run_id, served_of
 from gce.errors import BadInput
 
 __all__ = ["ROUTES"]
 
 
-def _row(jobs: Jobs, job: JobRecord, runs: Any) -> dict[str, Any]:
+def _row(jobs: Jobs, job: JobRecord, served: Served) -> dict[str, Any]:
     status = jobs.status(job)
     took = None if status.started is None or status.ended is None else status.ended - status.started
-    name = run_id(Path(job.run)) if job.run else ""
     return {
         "job": job,
         "how": status,
         "created": datetime.fromtimestamp(job.created, UTC),
         "took": took,
-        "run": name in runs,
-        "page_of_run": f"/runs/{name}" if name else "",
+        "run": bool(job.run) and served.has(job.run),
+        "page_of_run": f"/runs/{run_id(Path(job.run))}" if job.run else "",
     }
 
 
 async def jobs(request: Request) -> Response:
     """All jobs."""
-    found, runs = jobs_of(request), request.app.state.served.runs()
-    return page(request, "jobs.html", rows=[_row(found, job, runs) for job in found.each()[:200]])
+    found, served = jobs_of(request), served_of(request)
+    return page(request, "jobs.html", rows=[_row(found, job, served) for job in found.each()[:200]])
 
 
 async def one(request: Request) -> Response:
@@ -50,7 +49,7 @@ async def one(request: Request) -> Response:
             with suppress(BadInput):  # Two pages may be open: what it is now is shown.
                 found.resume(job.id)
         return RedirectResponse(f"/jobs/{job.id}", 303)
-    row = _row(found, job, request.app.state.served.runs())
+    row = _row(found, job, served_of(request))
     settings = found.file(job, "run.toml").is_file()
     return page(request, "job.html", **row, log=found.log(job), output=found.output(job), settings=settings)
 
