@@ -16,6 +16,7 @@ from attrs import evolve
 import gce
 from gce.app import cli
 from gce.domain.statistics import mean_of_problems
+from gce.domain.tasks.extraction import final_part
 from gce.errors import BadInput
 from gce.testing.verifiers.bench import beyond_chance
 from gce.testing.verifiers.check import check_task
@@ -216,6 +217,60 @@ def test_near_misses_differ_from_the_answer() -> None:
     assert near_misses("New Delhi") == {"half of the first word": "De", "half of each word": "New De"}
     assert near_misses("Oslo")["letters reversed but the first"] == "Ools"
     assert near_misses("?") == near_misses("") == {}
+
+
+def worked(n: int) -> dict[str, str]:
+    boxes, pens, lost = 7 + n, 3 + n % 5, n % 4 + 1
+    lines = (f"There are {boxes}*{pens} = <<{boxes}*{pens}={boxes * pens}>>{boxes * pens} pens.", f"{lost} are lost.")
+    return {
+        "prompt": f"{boxes} boxes of {pens} pens, {lost} lost?",
+        "answer": "\n".join((*lines, f"#### {boxes * pens - lost}")),
+    }
+
+
+WORKED = [worked(n) for n in range(60)]
+
+
+def final_number(text: str) -> str:
+    found = re.search("#### (-?[0-9.,]+)", text)
+    return found[1].replace(",", "") if found else ""
+
+
+def final_numbers_agree(answer: str, problem: Row) -> bool:
+    return final_number(answer) == final_number(problem["answer"])
+
+
+def one_begins_the_other(answer: str, problem: Row) -> bool:
+    return bool(final_number(answer)) and final_number(answer).startswith(final_number(problem["answer"]))
+
+
+def test_another_working_of_the_same_final_answer_is_not_another_answer() -> None:
+    """As GSM8K is scored: what stands before #### is for people."""
+    report = checked(gce.task(WORKED, final_numbers_agree, extract="text", name="worked"), responses=20)
+    assert report.ok and not any(each.severity == "doubtful" for each in report.notes), str(report)
+    assert report.tried["near misses"] > 100 and report.tried["changes"] > 50
+    report = checked(gce.task(WORKED, one_begins_the_other, extract="text", name="worked"), responses=20)
+    (found,) = [each for each in report.findings if each.check == "near misses" and each.kind == "a digit appended"]
+    assert found.message.startswith("right for 39 of 39 answers") and re.search(
+        r"#### (\d+)7' for .*#### \1'", found.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("solution", "parts"),
+    [
+        ("3*4 = 12 pens.\n12 - 2 = 10\n#### 10", ("3*4 = 12 pens.\n12 - 2 = 10\n#### ", "10", "")),
+        ("It is 3*4.\nThe final answer is: 12 \n", ("It is 3*4.\nThe final answer is: ", "12", " \n")),
+        (r"So $x = 3$, that is $\boxed{\frac{1}{3}}$.", (r"So $x = 3$, that is $\boxed{", r"\frac{1}{3}", "}$.")),
+        *(
+            (text, ("", text, ""))
+            for text in ("10", "#### 10", "Answer: 10", r"\boxed{10}", "", "A 3, B 4", r"\boxed{1")
+        ),
+        *((text, ("", text, "")) for text in ("It has no answer to that.\nAnd more.", "#### 10\n20")),
+    ],
+)
+def test_the_final_part_of_a_worked_solution_is_what_it_marks(solution: str, parts: tuple[str, str, str]) -> None:
+    assert final_part(solution) == parts and "".join(parts) == solution
 
 
 def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Extract", "Extraction", "NoAnswer", "extraction_of"]
+__all__ = ["Extract", "Extraction", "NoAnswer", "extraction_of", "final_part"]
 
 Extract = str | re.Pattern[str] | tuple[str, str]
 """'last line', 'text', 'boxed', ('json', FIELD), ('tag', NAME), or a regular expression with one group."""
@@ -24,6 +24,7 @@ EXPECTED = (
 )
 _BOX = "\\boxed{"
 _BRACES = re.compile(r"[{}]")
+_MARKED = re.compile(r"(?:####|\b(?:final )?answer(?: is)?\b[ \t]*:?)[ \t]*(?P<final>[^\n]*\S)\s*\Z", re.IGNORECASE)
 _WORDS = re.compile(r"[\w ]*")
 _ESCAPED = re.compile(r"\\(.)[*+?]?|\^|\$")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
@@ -92,6 +93,26 @@ def extraction_of(extract: Extract) -> Extraction:
     if isinstance(extract, (str, re.Pattern)):
         return _by_expression(extract)
     raise ValueError(f"unknown extraction {extract!r}: expected {EXPECTED}")
+
+
+def final_part(solution: str) -> tuple[str, str, str]:
+    r"""A worked solution as what stands before its final answer, the final answer, and what stands behind it.
+
+    It stands in the last `\boxed{}`, or on the last line behind `####` (as in GSM8K) or "answer". Where nothing marks
+    it, or nothing stands before it, the whole text is the final answer.
+    """
+    start = solution.rfind(_BOX)
+    boxed = _boxed(solution[start:]) if start >= 0 else []
+    if boxed:
+        begin, final = start + len(_BOX), boxed[0]
+    else:
+        at = solution.rstrip().rfind("\n") + 1
+        found = _MARKED.search(solution, at)
+        begin, final = (found.start("final"), found["final"]) if found else (0, solution)
+    marked = begin and solution[:begin].strip().count("\n") + len(solution[:begin].split()) > 2
+    if not marked:
+        return "", solution, ""
+    return solution[:begin], final, solution[begin + len(final) :]
 
 
 def _by_expression(extract: str | re.Pattern[str]) -> Extraction:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from gce.domain.problems import Problem
+from gce.domain.tasks.extraction import final_part
 from gce.domain.tasks.own import answer_of
 from gce.testing.verifiers.bench import Bench, clipped, prompt_of
 from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
+from gce.testing.verifiers.responses import in_final_part
 
 __all__ = ["changes", "formats", "types"]
 
@@ -84,8 +87,9 @@ def changes(bench: Bench, advance: Callable[[], None]) -> None:
     """
     doubtful = set()
     for problem, own in _known(bench):
-        broken = ruled_out(own, prompt_of(problem))
-        meanings = other_meanings(own, prompt_of(problem))
+        prompt = prompt_of(problem)
+        broken = in_final_part(own, partial(ruled_out, prompt=prompt))
+        meanings = in_final_part(own, partial(other_meanings, prompt=prompt))
         for name, other in [*meanings.items(), *_of_others(bench, problem, own), *broken.items()]:
             bench.tried["changes"] += 1
             response = bench.task.audit.write(other)
@@ -115,7 +119,11 @@ def _of_others(bench: Bench, problem: Problem, own: str) -> list[tuple[str, str]
 
 
 def _core(answer: str) -> object:
-    """What two ways to write one answer have in common: the number, or its words in any order."""
+    """What two ways to write one answer have in common: the number, or its words in any order.
+
+    Two worked solutions have in common what their final answers do.
+    """
+    answer = final_part(answer)[1]
     try:
         return Fraction(answer.strip()) if len(answer) < 40 else answer
     except (ValueError, ZeroDivisionError):

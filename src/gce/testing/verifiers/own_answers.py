@@ -10,6 +10,7 @@ from gce.domain.tasks.answer_words import repetitions
 from gce.domain.tasks.own import LEAST_LIMIT, answer_of
 from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped, prompt_of
 from gce.testing.verifiers.blind import NEARLY_ALL
+from gce.testing.verifiers.responses import in_final_part
 from gce.testing.verifiers.responses import near_misses as changed
 
 __all__ = ["near_misses", "own_answers"]
@@ -55,13 +56,13 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
 
     A change is found where it leaves more of the different answers right than `LEAST_LIMIT`, beyond chance: some
     problems have several right answers. Where most seem to, it is doubtful. Words of the answer that are repeated are
-    held to what they earn, see `_pays`.
+    held to what they earn, see `_pays`. Of worked solutions only the final answer is changed.
     """
     passed: dict[str, dict[str, tuple[str, str, Problem, str] | None]] = defaultdict(dict)
     for tier in bench.task.tiers(bench.preset):
         for problem in bench.sample(tier.name):
             own = answer_of(problem.instance)
-            for name, other in changed(own, bench.items).items():
+            for name, other in in_final_part(own, lambda final: changed(final, bench.items)).items():
                 bench.tried["near misses"] += 1
                 text = bench.task.audit.write(other)
                 if bench.is_right(problem, text) and bench.says(problem, text) is not True:

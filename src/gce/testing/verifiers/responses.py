@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gce.domain.tasks.answer_lists import glue_of, items_of
+from gce.domain.tasks.extraction import final_part
 
 __all__ = [
     "CONSTANTS",
@@ -23,6 +24,7 @@ __all__ = [
     "PADDING",
     "PARTIAL_NUMBERS",
     "disguised",
+    "in_final_part",
     "long_texts",
     "mutated",
     "near_misses",
@@ -127,6 +129,15 @@ def disguised(text: str, rng: random.Random) -> str:
         hidden = chr(rng.randint(*rng.choice(HIDDEN[rng.choice(sorted(HIDDEN))])))
         text = text[:place] + hidden * rng.choice((1, 1, 1, 40)) + text[place:]
     return text
+
+
+def in_final_part(answer: str, change: Callable[[str], Mapping[str, str]]) -> dict[str, str]:
+    """Return what `change` makes of an answer, by name; of a worked solution it changes the final answer alone.
+
+    A scorer may well compare nothing else: other figures in the working are not another answer.
+    """
+    before, final, after = final_part(answer)
+    return {name: f"{before}{other}{after}" for name, other in change(final).items()}
 
 
 def near_misses(answer: str, others: Sequence[str] = ()) -> dict[str, str]:
