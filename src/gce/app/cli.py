@@ -44,6 +44,7 @@ COMMANDS = {
     "replay": "make a stored answer again from its key: exit status 1 if its verdict differs",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",
     "export-task": "export a task as a directory that runs in another framework",
+    "import": "runs of another program as configurations, with what their results can tell",
     "answers": "export a run's answers as CSV, Parquet or JSON lines",
     "traces": "export a run's verified traces as a chat data set",
     "tasks": "list the tasks: presets, tiers, sizes, prompt-blind baselines, verifier batteries",

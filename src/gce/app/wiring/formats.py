@@ -1,18 +1,23 @@
-"""Export to the formats of other programs."""
+"""The formats of other programs: what is exported to them, and imported from them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gce.adapters.datasets.atif import atif_of_trace
 from gce.adapters.datasets.inspect_logs import inspect_log_of_traces
+from gce.adapters.datasets.isopro_results import IsoproRun as ImportedRun
+from gce.adapters.datasets.isopro_results import read_isopro
 from gce.adapters.datasets.row_files import ROW_FORMATS, check_format, write_rows
 from gce.adapters.models.formats.adapter_files import MLX_FILES, LowRank, peft_files, read_adapter
 from gce.errors import MissingExtra
 
 __all__ = [
+    "IMPORTS",
     "MLX_FILES",
     "ROW_FORMATS",
+    "ImportedRun",
     "LowRank",
     "atif_of_trace",
     "check_fits",
@@ -23,6 +28,9 @@ __all__ = [
     "write_merged",
     "write_rows",
 ]
+
+IMPORTS: Mapping[str, Callable[[Path], tuple[ImportedRun, ...]]] = {"isopro": read_isopro}
+"""Readers of training runs, by the program that made them."""
 
 
 def check_fits(base: Path, adapter: LowRank) -> None:
