@@ -83,7 +83,7 @@ def test_a_score_that_misses_nothing_is_found_by_dropped_items() -> None:
     report = checked(precision)
     kinds = {finding.kind for finding in report.findings}
     assert {"the first item dropped", "the last item dropped"} <= kinds
-    assert "hedging" not in report.found and str(report).splitlines()[2].startswith("  check")
+    assert "hedging" not in report.found and report.table().startswith("  check")
 
 
 def test_a_sound_score_of_sets_has_no_finding() -> None:

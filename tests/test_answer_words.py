@@ -197,9 +197,7 @@ def test_the_finding_says_what_was_sent_and_what_it_earned() -> None:
     alone = occurrences(word, {"answer": finding.known})
     earned = f"{finding.response!r} earns 1.00, {word!r} alone {alone:.2f}, the own answer 1.00"
     assert finding.message.endswith(earned) and finding.severity == "high"
-    assert finding.message in str(report) and f"    {finding.response!r} where {finding.known!r} is known" in str(
-        report
-    )
+    assert finding.message in str(report)
 
 
 @pytest.mark.parametrize(
@@ -293,6 +291,6 @@ def test_what_is_doubtful_is_shown_and_responses_need_a_second_judge() -> None:
     said = str(checked(different))
     lines = said.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("doubtful: hedging, a right answer that"))
-    assert "No, wait: " in lines[place + 1] and " is known, jobs/questions/test/" in lines[place + 1]
-    no_effect = "responses that may be right; `responses` has no effect"
+    assert "No, wait: " in lines[place + 1] and lines[place + 1].endswith(" is known")
+    no_effect = "responses that may be right (without `accepts`, `responses` has no effect)"
     assert no_effect in said and no_effect not in str(checked(different, accepts=lambda row, text: True))

@@ -256,7 +256,7 @@ def files(gce: Gce, tmp_path: Path) -> dict[str, Path]:
         (("evaluate", *TOY, "--model", "scripted:{answer}", "--n", "2"), "train"),
         (("generate", "--preset", "paper", "--tiers", "T0"), "show"),
         (("verify", *TOY, "{problem}", "{answer}"), "check"),
-        (("check", *TOY, "--preset", "small", "--responses", "30", "--problems", "1"), "audit"),
+        (("check", *TOY, "--preset", "small", "--responses", "30", "--problems", "1"), "evaluate"),
         (("audit", *TOY, "--preset", "small", "--n", "10", "--fit", "1"), after_audit()),
         (("models",), "doctor"),
     ],
@@ -703,8 +703,8 @@ def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
 
 def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None:
     ran = gce("check", *TOY, "--accepts", "toy_task:accepts", "--responses", "300", "--problems", "2")
-    assert (ran.status, ran.err) == (0, "next: gce audit --task toy_task:ADDITION\n")
-    assert ran.out.startswith("addition/small: 6 problems, ")
+    assert (ran.status, ran.err) == (0, "next: gce evaluate --task toy_task:ADDITION\n")
+    assert ran.out.startswith("addition/small: 1")
     assert "wrong generated responses judged right: 0 of 300, at most 1.2643 % (95 %)" in ran.out
 
 

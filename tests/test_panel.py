@@ -322,9 +322,8 @@ def test_each_check_has_a_class_and_a_severity() -> None:
 
 def test_the_first_lines_say_what_was_found_and_rates_say_what_they_leave_out() -> None:
     leaky = str(checked(gce.task(WORDS, lambda a, p: p["answer"] in a, name="leaky"))).split("\n")
-    assert leaky[1].endswith(" high") and " findings: " in leaky[1] and "critical" in leaky[1]
-    at = next(n for n, line in enumerate(leaky) if line.startswith("wrong generated responses judged right: 0 of "))
-    assert "only a part of what was tried" in leaky[at]
+    assert " findings: " in leaky[1] and " critical, " in leaky[1] and " high. " in leaky[1]
+    at = next(n for n, line in enumerate(leaky) if line.startswith("adversarial floor: "))
     assert max(n for n, line in enumerate(leaky) if line.startswith(("critical: ", "high: "))) < at
     order = [line.split(":")[0] for line in leaky if line.startswith(("critical: ", "high: "))]
     assert order == sorted(order)

@@ -177,22 +177,27 @@ def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in
 
 def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> None:
     loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
-    lines = str(check_task(loose, responses=200, accepts=exactly)).split("\n")
-    assert lines[0].startswith("echo/one: 5 problems, ")
-    assert lines[1].endswith(" findings: 267 high")
-    assert lines[2].split() == ["check", "tried", "found"]
-    assert [line.split()[0] for line in lines[3:13]] == [
+    report = check_task(loose, responses=200, accepts=exactly)
+    lines = str(report).split("\n")
+    assert re.fullmatch(r"echo/one: 11 checks tried [\d,]+ answers, \d+\.\d s of computing", lines[0])
+    assert lines[1].endswith(
+        " findings: 267 high. Decide for each response below whether you would pay for it; "
+        "if not, mend the score and check again."
+    )
+    table = report.table().split("\n")
+    assert table[0].split() == ["check", "tried", "found"]
+    assert [line.split()[0] for line in table[1:11]] == [
         *("totality", "time", "determinism", "round", "relations", "blind", "feedback", "agreement", "hedging"),
         "exploits",
     ]
-    assert lines[14].startswith(
-        "Each check tries answers on the score; `found` counts those that got what they should not."
-    )
-    assert lines[14].endswith("mend the score and check again.")
-    assert "high: hedging, any place: a right answer beside 1 wrong is right wherever it stands" in lines
-    at = lines.index("high: exploits, false accept: a wrong response is judged right")
-    assert re.fullmatch(r"    '.*' where '.*' is known, echo/one/test/only/\d+/\d+", lines[at + 1])
-    assert "not checked: relations: the task declares none" in lines
+    said = r"high: hedging, any place: a right answer beside 1 wrong is right wherever it stands \(\d+ findings\)"
+    assert any(re.fullmatch(said, line) for line in lines)
+    said = "high: exploits, false accept: the score takes a response that the second judge refuses ("
+    at = next(n for n, line in enumerate(lines) if line.startswith(said))
+    for line in lines[at + 1 : at + 3]:
+        assert re.fullmatch(r"    '.*' where '.*' is known", line), "two examples of a kind"
+    assert not lines[at + 3].startswith("    ")
+    assert lines[-1].startswith("not checked: relations: the task declares none")
     assert "\n".join(lines).isascii(), "what a response holds is escaped"
 
 
@@ -237,9 +242,12 @@ def test_findings_are_listed_by_kind_and_the_rest_of_each_kind_is_counted() -> N
     assert sorted(listed) == [("false accept", 194)] + [("false reject", 0)] * 5, "equal ones are listed once"
     assert [kind for kind, _ in listed] == sorted((kind for kind, _ in listed), key=[k for k, _ in listed].index)
     lines = str(report).split("\n")
-    assert lines.count("high: exploits, false accept: a wrong response is judged right") == 1
-    assert "high: exploits, false accept: and 194 more" in lines
-    assert not any(line.startswith("high: exploits, false reject: and") for line in lines)
+    assert (
+        "high: exploits, false accept: the score takes a response that the second judge refuses (195 findings)" in lines
+    )
+    assert (
+        "high: exploits, false reject: the score refuses a response that the second judge takes (5 findings)" in lines
+    )
 
 
 def test_hints_name_the_fields_that_a_task_has() -> None:

@@ -70,7 +70,7 @@ NEXT = {
     "rescore": "gce report {run}",
     "generate": "gce show {task}{preset}",
     "verify": "gce check --task {task}",
-    "check": "gce audit --task {task}{preset}",
+    "check": "gce evaluate --task {task}{preset}",
     "audit": "gce evaluate --task {task}{preset}",
     "models": "gce doctor",
     "doctor": "gce train --dry-run",

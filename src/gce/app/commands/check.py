@@ -7,7 +7,7 @@ import argparse
 from gce.app.evaluation.checking import check
 from gce.app.evaluation.scoring import MIN_COVERAGE, check_coverage
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED
-from gce.app.terminal import put, put_json
+from gce.app.terminal import is_verbose, put, put_json
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.serialization import to_plain
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"ok": report.ok, **to_plain(report)}, indent=1)
     else:
-        put(*str(report).split("\n"))
+        put(*str(report).split("\n"), *(report.table().split("\n") if is_verbose() else ()))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
     if not report.ok:
         arguments.following = None

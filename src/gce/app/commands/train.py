@@ -39,7 +39,7 @@ EXAMPLES = f"""\
 Precedence of settings given in several places: {PRECEDENCE}.
 
 examples:
-  gce train                                     the default run: gce-tiny learns scheduling, 3 minutes on 2 cores
+  gce train                                     the default run: gce-tiny learns scheduling, 5 minutes on 2 cores
   gce train --dry-run                           the work and time that the run would take
   gce train --print-config > run.toml           write all settings to a file for --config run.toml
   gce train --iterations 2 --test 20 --dev 0    a quick trial, about a minute

@@ -339,9 +339,7 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     if not any(bench.right.values()):
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
     if bench.accepts is None:
-        bench.not_checked.append(
-            "hedging: whether the first or the last of several answers counts alone; give `accepts`, a second judge"
-        )
+        bench.not_checked.append("hedging: which of several answers counts (without `accepts`, a second judge)")
 
 
 def _joined(first: str, second: str) -> str:
@@ -416,9 +414,7 @@ def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str)
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
     """Compare the verifier with the independent judge on generated responses."""
     if bench.accepts is None:
-        bench.not_checked.append(
-            "exploits: responses that may be right; `responses` has no effect without `accepts`, a second judge"
-        )
+        bench.not_checked.append("exploits: responses that may be right (without `accepts`, `responses` has no effect)")
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
     for place, problem in enumerate(bench.problems):
         for text in _generated(bench, problem, share + (place < rest)):
@@ -433,7 +429,8 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
             bench.second.accepted += said
             if right and not said:
                 bench.second.exploits += 1
-                said_so = "a wrong response is judged right"
+                judge = bench.accepts and "the score takes a response that the second judge refuses"
+                said_so = judge or "a response that says nothing is judged right"
                 still = partial(bench.passes_wrongly, problem) if bench.accepts else None
                 bench.find("exploits", "false accept", said_so, problem, text, still=still)
             elif said and not right:
@@ -447,7 +444,7 @@ def _find_reject(bench: Bench, problem: Problem, text: str) -> None:
 
     Space around it is no other sign.
     """
-    said, known = "a right response is judged wrong", bench.right[problem.key]
+    said, known = "the score refuses a response that the second judge takes", bench.right[problem.key]
     written, meant = {answer.strip() for answer in known}, [*map(_words, known)]
     is_format = any(_words(each) in meant and each.strip() not in written for each in (text, last_line(text)))
     if not is_format:

@@ -29,6 +29,8 @@ from gce.testing.verifiers.severity import SEVERITIES, defect_of
 __all__ = ["Accepts", "Elsewhere", "Finding", "Stage", "TaskReport", "check_task"]
 
 Stage = Callable[[str, int], Callable[[], None]]
+EXAMPLES = 2
+"""Findings of each kind that a printed report shows."""
 
 
 @frozen(repr=False)
@@ -76,26 +78,31 @@ class TaskReport:
         return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else counted(count, 'finding')}>"
 
     def __str__(self) -> str:
-        """What was found, the counts as a table, the findings, the gravest first, and what was not checked."""
-        found = sum(self.found.values())
-        levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
-        lines = [
-            f"{self.task}/{self.preset}: {self.problems} problems, {self.seconds:.1f} s of computing",
-            f"{counted(found, 'finding')}: {levels}" if found else self._nothing(),
-            f"  {'check':<12}{'tried':>9}{'found':>7}",
-        ]
-        for name in dict.fromkeys((*self.tried, *self.found)):
-            lines.append(f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}")
-        lines += [self._meaning(), *self._findings(), *self._floor(), *self._rates(), *self._noted()]
+        """What was found, the gravest first, what is earned without solving anything, and what was not checked."""
+        tried = f"{len(self.tried)} checks tried {sum(self.tried.values()):,} answers"
+        lines = [f"{self.task}/{self.preset}: {tried}, {self.seconds:.1f} s of computing", self._first()]
+        lines += [*self._findings(), *self._floor(), *self._rates(), *self._noted()]
         lines += [
             f"could not be judged, {count:,} times: {clipped(reason)}"
             for reason, count in [*self.failed.items()][:SHOWN]
         ]
-        lines += [f"not checked: {reason}" for reason in self.not_checked]
+        lines += [f"not checked: {'; '.join(self.not_checked)}"] if self.not_checked else []
         return "\n".join(map(printable, lines))
 
-    def _nothing(self) -> str:
-        """What a check without findings says: not all is well where an attack earns much."""
+    def table(self) -> str:
+        """How many answers each check tried, and how many got what they should not."""
+        names = dict.fromkeys((*self.tried, *self.found))
+        rows = [f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}" for name in names]
+        return "\n".join([f"  {'check':<12}{'tried':>9}{'found':>7}", *rows])
+
+    def _first(self) -> str:
+        """How much was found, and what to do about it; not all is well where an attack earns much."""
+        if self.found:
+            levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
+            return (
+                f"{counted(sum(self.found.values()), 'finding')}: {levels}. Decide for each response below whether you "
+                "would pay for it; if not, mend the score and check again."
+            )
         if self.floor is None or self.floor.unearned <= LEAST_LIMIT:
             return "nothing was found"
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
@@ -104,33 +111,23 @@ class TaskReport:
             "check on more problems"
         )
 
-    def _meaning(self) -> str:
-        """What the table means, and what to do next."""
-        table = "Each check tries answers on the score; `found` counts those that got what they should not."
-        if self.found:
-            return (
-                f"{table} Next: decide for each response below whether you would pay for it; if not, mend the score "
-                "and check again."
-            )
-        if self.floor is None:
-            return f"{table} Next: see what guessing earns (audit), then measure a model."
-        return (
-            f"{table} Next: measure a model; it has to beat the adversarial floor, which a model can earn without "
-            "solving anything."
-        )
-
     def _findings(self) -> Iterator[str]:
-        said = ""
+        kinds: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            kinds.setdefault((finding.check, finding.kind), []).append(finding)
         # Several answers side by side are harder to read than one: they come last of their severity.
-        for finding in sorted(
-            self.findings, key=lambda each: (SEVERITIES.index(each.severity), each.check == "hedging")
+        for (check, kind), each in sorted(
+            kinds.items(), key=lambda item: (SEVERITIES.index(item[1][0].severity), item[0][0] == "hedging")
         ):
-            kind = f"{finding.severity}: {finding.check}, {finding.kind}"
-            if said != f"{kind}: {finding.message}":
-                yield (said := f"{kind}: {finding.message}")
-            yield from _shown(finding)
-            if finding.more:
-                yield f"{kind}: and {finding.more:,} more"
+            count = len(each) + sum(finding.more for finding in each)
+            first, *others = each[:EXAMPLES]
+            times = f" ({count:,} findings)" if count > 1 else ""
+            yield f"{first.severity}: {check}, {kind}: {first.message}{times}"
+            yield from _shown(first)
+            for finding in others:
+                if finding.message != first.message:
+                    yield f"    {finding.message}"
+                yield from _shown(finding)
 
     def _floor(self) -> Iterator[str]:
         if self.floor is None:
@@ -142,15 +139,18 @@ class TaskReport:
             if tier.reward.total
         )
         yield (
-            f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}) without solving anything, "
-            f"{self.floor.empty_floor:.2f} for an empty response"
+            f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}), what an attack earns that "
+            f"solves nothing; an empty response earns {self.floor.empty_floor:.2f}"
             + (f"; best on training problems: {best}" if best else "")
         )
         gap = self.floor.gameability_gap
-        yield "gameability gap: " + ("unknown without right answers" if gap is None else f"{gap:.2f}")
+        said = "unknown without right answers" if gap is None else f"{gap:.2f}, what an attack earns with wrong answers"
+        yield f"gameability gap: {said}"
 
     def _rates(self) -> Iterator[str]:
-        """The rates over generated responses, said so that they are not taken for all that was found."""
+        """The rates over generated responses that a second judge can tell, said so that they are not taken for all."""
+        if not self.false_rejects.n and not self.exploits.correct:
+            return
         besides = f"; the {self.exploits.n:,} are only a part of what was tried" if self.found else ""
         yield (
             f"wrong generated responses judged right: {self.exploits.correct:,} of {self.exploits.n:,}, "
@@ -178,10 +178,11 @@ class TaskReport:
 
 
 def _shown(finding: Finding) -> Iterator[str]:
-    """The response, the known answer and the problem of a finding that concerns one problem."""
-    if finding.problem:
+    """The response of a finding that concerns one problem, and the known answer, unless its message has them."""
+    response = clipped(finding.response)
+    if finding.problem and response not in finding.message:
         known = f" where {clipped(finding.known)} is known" if finding.known else ""
-        yield f"    {clipped(finding.response)}{known}, {finding.problem}"
+        yield f"    {response}{known}"
 
 
 def _by_kind(bench: Bench) -> Iterator[Finding]:

@@ -84,9 +84,7 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
             else:
                 bench.find("near misses", name, said, problem, text)
     if any(check == "near misses" for check, _ in bench.kinds) and bench.accepts is None:
-        bench.not_checked.append(
-            "near misses: whether questions have several right answers; give `accepts`, a second judge"
-        )
+        bench.not_checked.append("near misses: whether questions have several right answers (without `accepts`)")
     for _ in bench.problems:
         advance()
 

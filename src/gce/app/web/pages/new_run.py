@@ -34,7 +34,7 @@ from gce.errors import BadInput, SettingError
 __all__ = ["ROUTES"]
 
 TEMPLATES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "default": ("the default run: gce-tiny learns scheduling, about 3 minutes on 2 cores", {}),
+    "default": ("the default run: gce-tiny learns scheduling, about 5 minutes on 2 cores", {}),
     "trial": (
         "a quick trial, about a minute",
         {"stopping.iterations": 1, "rollouts.problems": 16, "evaluation.test": 20, "evaluation.dev": 0},
