@@ -245,6 +245,14 @@ MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     ),
     (SUMS, lambda answer, problem: problem["anwser"], {}, "row 1: the reward raised KeyError: 'anwser' for the answer"),
     (SUMS, lambda answer, problem: int(answer) > 0, {}, "row 1: the reward raised ValueError: invalid literal"),
+    (
+        SUMS,
+        lambda problem, answer: answer == problem["answer"],
+        {},
+        "it does not when they are exchanged: its arguments are (answer, problem), in this order",
+    ),
+    (SUMS, lambda problem, answer: answer == problem.get("answer"), {}, "its arguments are (answer, problem), in this"),
+    (SUMS, lambda answer, problem: answer.number, {}, "an answer that it cannot read is wrong: return False (columns"),
     (SUMS, varying(), {}, "row 1: the reward of the answer '0' was 0.0, then 0.001: expected the same each time"),
     (stuck, exact, {}, "row"),
     (broken, exact, {}, "draw(rng, 'all') raised OSError: no net"),
@@ -280,6 +288,22 @@ def test_a_reward_that_refuses_a_row_s_own_answer_is_warned_of(capsys: pytest.Ca
     )
     sums()
     assert capsys.readouterr().err == ""
+
+
+def test_the_types_of_answers_are_named_only_where_own_answers_earn_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    gce.task(SUMS, lambda answer, problem: answer == problem["answer"], name="types")
+    assert (
+        "; a scorer is given text: compare with str(problem['answer']); gce.check(task) looks"
+        in capsys.readouterr().err
+    )
+    partial = gce.task(SUMS, lambda answer, problem: 7 * exact(answer, problem), name="short", reward_range=(0, 10))
+    earns = "; own answers earn 0.7, below admit_at, which is 1 (rewards from 0 to 1)"
+    said = capsys.readouterr().err
+    assert f"{earns}; gce.check(task) looks" in said and "str(" not in said
+    (finding,) = [
+        each for each in check_task(partial, problems=5, responses=50).findings if each.check == "own answers"
+    ]
+    assert finding.message.endswith(earns) and "(reward 0.7)" in finding.message
 
 
 def test_a_decorator_makes_the_function_a_task() -> None:

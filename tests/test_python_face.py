@@ -29,7 +29,7 @@ from gce.app.shown import Part, html_of, lines_of
 from gce.app.terminal import Silent, Terminal
 from gce.domain.figures import Table
 from gce.domain.models import ModelInfo
-from gce.errors import BadInput, MissingExtra, ModelError, SettingError
+from gce.errors import BadInput, GceError, MissingExtra, ModelError, SettingError
 
 TOY: dict[str, Any] = {"task": "toy_task:ADDITION", "model": "toy_task:careless"}
 SMALL: dict[str, Any] = {"problems": 4, "samples": 2, "updates": 1, "iterations": 1, "dev": 1, "test": 2}
@@ -39,6 +39,14 @@ QUIET: dict[str, Any] = {**TOY, **SMALL, "progress": False}
 def one_line(error: BaseException) -> str:
     assert "\n" not in str(error)
     return str(error)
+
+
+def _train_on(task: Any) -> Any:
+    return gce.train(task=task)
+
+
+def _cross_fit_on(task: Any) -> Any:
+    return gce.cross_fit(task=task, run="nowhere")
 
 
 # Keywords
@@ -167,6 +175,25 @@ def test_a_name_that_no_task_has_proposes_the_task_itself() -> None:
 def test_train_refuses_what_is_no_task_and_no_place(given: Any) -> None:
     with pytest.raises(BadInput, match="must be a str or"):
         gce.train(**given)
+
+
+@pytest.mark.parametrize("call", [gce.check, gce.audit, gce.evaluate, gce.train, _train_on, _cross_fit_on])
+def test_a_plain_function_is_no_task_and_what_makes_it_one_is_said(call: Any) -> None:
+    def exact(answer: str, problem: Mapping[str, Any]) -> bool:
+        return bool(answer == problem["answer"])
+
+    with pytest.raises(BadInput) as caught:
+        call(exact)
+    made = "expected a task, got the function exact: @gce.task(questions) above it makes it a task"
+    assert one_line(caught.value) == made
+
+
+def test_a_notebook_shows_an_error_as_one_line_without_its_causes() -> None:
+    with pytest.raises(BadInput) as caught:
+        gce.task([{"prompt": "1 + 1 =", "answer": 2}], lambda answer, problem: problem["result"], name="sums")
+    assert caught.value.__cause__ and caught.value._render_traceback_() == [f"BadInput: {caught.value}"]
+    assert GceError("two\nlines\x1b[2J")._render_traceback_() == ["GceError: two lines [2J"]
+    assert MissingExtra("pandas", "pandas")._render_traceback_()[0].startswith("MissingExtra: pandas is not installed")
 
 
 # Results

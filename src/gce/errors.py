@@ -56,6 +56,11 @@ class GceError(Exception):
         """The message and the hint, with settings called by what `name_of` makes of their names."""
         return f"{self._message}: {_named(self._hint, name_of)}" if self._hint else self._message
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show instead of tracebacks."""
+        said = str(self)
+        return [f"{type(self).__name__}: {one_line(said, len(said))}"]
+
 
 class BadInput(GceError):
     """Something a user gave that cannot be used."""

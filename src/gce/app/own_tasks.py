@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from gce.app.settings.fields import unknown
-from gce.app.terminal import put
+from gce.app.terminal import as_called, put
 from gce.app.wiring.names import misfit
 from gce.app.wiring.tasks import read_questions
 from gce.domain.answers import answered_by
 from gce.domain.completions import Completion
 from gce.domain.tasks import draw_problems
 from gce.domain.tasks.extraction import Extract
-from gce.domain.tasks.own import DrawRow, RewardFunction, Rows, own_task
+from gce.domain.tasks.own import DrawRow, RewardFunction, Rows, own_task, why_refused
 from gce.domain.tasks.questions import shown
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
@@ -151,9 +151,10 @@ def _warn_of_refused_answers(made: Task) -> None:
     refused = [answer for answer in judged if not answer.right]
     if refused:
         text, where = refused[0].completion.text, made.audit.where(refused[0].problem.instance)
+        why = why_refused([(each.problem.instance, each.reward) for each in refused], made.admit_at)
         put(
             f"warning: task {made.name}: the reward refuses the row's own answer in {len(refused)} of {len(judged)} "
-            f"rows looked at, as {text!r:.60}{f' of {where}' if where else ''}; a reward is given text, so compare "
-            f"with str(problem['answer']); gce check looks at all rows",
+            f"rows looked at, as {text!r:.60}{f' of {where}' if where else ''}{why and f'; {why}'}; "
+            f"{as_called('gce check', 'gce.check(task)')} looks at all rows",
             error=True,
         )

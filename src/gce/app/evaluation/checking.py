@@ -11,7 +11,7 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.elsewhere import by_name
 from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
-from gce.app.wiring.tasks import find_preset, find_task
+from gce.app.wiring.tasks import check_no_function, find_preset, find_task
 from gce.domain.tasks import TASKS, Task
 from gce.domain.tasks.consultation.case import ConsultationCase
 from gce.domain.tasks.scheduling.instance import Instance
@@ -89,6 +89,7 @@ def the_task(task: str | Task) -> Task:
     """A task by its name, or itself; BadInput where it is neither."""
     if isinstance(task, Task):
         return task
+    check_no_function(task)
     hold_to({"task": (NAME, task)})
     return find_task(task)
 

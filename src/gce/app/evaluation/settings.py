@@ -36,7 +36,7 @@ from gce.app.options import (
 from gce.app.settings.fields import unknown
 from gce.app.wiring.evaluators import VERIFIER
 from gce.app.wiring.sandboxes import AUTO, RUNNERS
-from gce.app.wiring.tasks import task_name
+from gce.app.wiring.tasks import check_no_function, task_name
 from gce.domain.metrics import Metric
 from gce.domain.models import BFLOAT16, FLOAT32, Precision
 from gce.domain.problems import Split
@@ -230,8 +230,10 @@ def evaluate_settings(given: Mapping[str, Any]) -> EvaluateSettings:
     """The settings that keywords give.
 
     Raises:
+        BadInput: the task is a plain function.
         SettingError: no such keyword, or a value out of range.
     """
+    check_no_function(given.get("task"))
     known = fields_dict(EvaluateSettings)
     for name, value in given.items():
         if name not in known:

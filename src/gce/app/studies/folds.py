@@ -30,7 +30,7 @@ from gce.app.training.unearned import Unearned, unearned_between, unearned_lines
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart
 from gce.app.wiring.runs import open_run
-from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
+from gce.app.wiring.tasks import check_no_function, find_preset, find_task, fold_name, in_fold, task_name
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.outcomes import pooled_rate, pooled_reward
@@ -141,6 +141,7 @@ def cross_fit(
     settings = settings_from(given) if settings is None else settings
     name = str(run)
     check_apart(Path(name))
+    check_no_function(task)
     found = task if isinstance(task, Task) else find_task(task or settings.task)
     wanted = _planned(settings, task, found, folds, name)
     for each in wanted:

@@ -61,7 +61,16 @@ from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.scores import with_scores
 from gce.app.wiring.system import SystemClock
-from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
+from gce.app.wiring.tasks import (
+    check_no_function,
+    find_preset,
+    find_task,
+    is_fold,
+    problems_digest,
+    same_problems,
+    say_if_many,
+    task_name,
+)
 from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import falls
@@ -146,6 +155,8 @@ def train(
         SettingError: a value out of range, or settings that contradict one another.
         GceError: the task, the model or the place of the run cannot be used; or the run was refused on its way.
     """
+    for each in (settings, task):
+        check_no_function(each)
     if not isinstance(settings, TrainSettings | None):
         raise BadInput(f"settings must be a TrainSettings, got {settings!r:.60}: write gce.train(task=...)")
     if misplaced:

@@ -32,6 +32,7 @@ from gce.errors import BadInput
 
 __all__ = [
     "TASK_HELP",
+    "check_no_function",
     "find_preset",
     "find_task",
     "find_task_and_preset",
@@ -79,6 +80,13 @@ def find_task(name: str) -> Task:
     name, at, source = name.partition("@")
     task = entry(name, TASKS, Task, "task")
     return _of_file(task, source) if at else task
+
+
+def check_no_function(task: object) -> None:
+    """BadInput where a plain function came for a task."""
+    if callable(task) and not isinstance(task, type):
+        name = getattr(task, "__name__", type(task).__name__)
+        raise BadInput(f"expected a task, got the function {name}: @gce.task(questions) above it makes it a task")
 
 
 def task_name(given: str | Task) -> str:

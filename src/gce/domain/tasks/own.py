@@ -45,6 +45,7 @@ __all__ = [
     "Rows",
     "answer_of",
     "own_task",
+    "why_refused",
 ]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
@@ -299,15 +300,25 @@ class _Judge:
         try:
             returned = self.reward(answer, MappingProxyType(question.row))
         except Exception as error:
-            said, columns = _one_line(error), ", ".join(question.row)
+            hint = f"an answer that it cannot read is wrong: return False (columns: {', '.join(question.row):.80})"
+            if isinstance(error, (TypeError, AttributeError, KeyError)) and self._takes_exchanged(answer, question):
+                hint = "it does not when they are exchanged: its arguments are (answer, problem), in this order"
             raise ValueError(
-                f"{where}: the reward raised {said} for the answer {answer!r:.60}; an answer that it cannot read is "
-                f"wrong: return False (columns: {columns:.80})"
+                f"{where}: the reward raised {_one_line(error)} for the answer {answer!r:.60}; {hint}"
             ) from error
         try:
             return self.verdicts(returned)
         except ValueError as error:
             raise ValueError(f"{where}: for the answer {answer!r:.60} {error}") from error
+
+    def _takes_exchanged(self, answer: str, question: Question) -> bool:
+        """Whether the reward raises nothing when it is given the row first."""
+        exchanged: Callable[..., Any] = self.reward
+        try:
+            exchanged(MappingProxyType(question.row), answer)
+        except Exception:  # It is the user's.
+            return False
+        return True
 
     def known(self, problem: Problem) -> str | None:
         """A response with the answer of the column `answer`, as a demonstration; None where there is none."""
@@ -500,6 +511,17 @@ def answer_of(question: Question) -> str:
     answer = question.row.get("answer")
     is_plain = isinstance(answer, (str, int, float)) and not isinstance(answer, bool)
     return str(answer).strip() if is_plain else ""
+
+
+def why_refused(refused: Sequence[tuple[Question, float | None]], admit_at: float) -> str:
+    """What to look at where a reward refuses own answers, each with what it earned, in [0, 1]; empty where unknown."""
+    earned = sorted({reward for _, reward in refused if reward})
+    if earned:
+        span = f"{earned[0]:.3g}" + (f" to {earned[-1]:.3g}" if len(earned) > 1 else "")
+        return f"own answers earn {span}, below admit_at, which is {admit_at:.3g} (rewards from 0 to 1)"
+    if refused and not any(isinstance(question.row["answer"], str) for question, _ in refused):
+        return "a scorer is given text: compare with str(problem['answer'])"
+    return ""
 
 
 def _lowest_score(verdicts: Sequence[Verdict]) -> float | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from gce.domain.problems import Problem
 from gce.domain.tasks.answer_words import repetitions
-from gce.domain.tasks.own import LEAST_LIMIT, answer_of
+from gce.domain.tasks.own import LEAST_LIMIT, answer_of, why_refused
+from gce.domain.tasks.questions import Question
 from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped, prompt_of
 from gce.testing.verifiers.blind import NEARLY_ALL
 from gce.testing.verifiers.responses import in_final_part
@@ -22,7 +23,8 @@ EXAMPLES = 3
 def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that the verifier calls the own answer of every row right."""
     refused: list[tuple[str, str, Problem, str]] = []
-    unwritten = typed = 0
+    earned: list[tuple[Question, float | None]] = []
+    unwritten = 0
     for problem in bench.every():
         own = answer_of(problem.instance)
         if not own:
@@ -38,15 +40,15 @@ def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
             score = "" if answer.reward is None else f" (reward {answer.reward:g})"
             where = bench.task.audit.where(problem.instance) or problem.key
             refused.append((where, f"{where}, {clipped(own)}: {called(verdicts)}{score}", problem, text))
-            typed += not isinstance(problem.instance.row["answer"], str)
+            earned.append((problem.instance, answer.reward))
     if unwritten:
         bench.not_checked.append(f"own answers: {unwritten} cannot be written in the format that `extract` reads")
     if refused:
         said = f"the score refuses the row's own answer in {len(refused)} of {bench.tried['own answers']} rows"
-        hint = "; a score is given text: compare with str(problem['answer'])" if typed == len(refused) else ""
+        why = why_refused(earned, bench.task.admit_at)
         in_order = sorted(refused, key=lambda each: (len(each[0]), each[0]))
         examples = "; ".join(example for _, example, _, _ in in_order[:EXAMPLES])
-        bench.find("own answers", "refused", f"{said}: {examples}{hint}", *in_order[0][2:])
+        bench.find("own answers", "refused", f"{said}: {examples}{why and f'; {why}'}", *in_order[0][2:])
     for _ in bench.problems:
         advance()
 
