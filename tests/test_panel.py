@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,20 @@ def test_what_a_constant_earns_by_a_hole_is_the_gap() -> None:
     assert floor is not None
     assert (floor.adversarial_floor, floor.gameability_gap) == (1.0, 1.0)
     assert floor.tiers[0].attack == floor.tiers[0].unearned_attack == "always 'nan'"
+
+
+@pytest.mark.parametrize("kind", ["Town", "Street", "Isle"])
+def test_the_floor_is_what_the_best_fixed_answer_earns(kind: str) -> None:
+    """One letter pays on most problems, four on fewer: on twelve, one of those often leads."""
+
+    def leaks(answer: str, problem: Mapping[str, Any]) -> bool:
+        share = {"A": 0.6, "B": 0.3, "C": 0.3, "D": 0.3, "E": 0.3}.get(answer, 0.0)
+        return numbered(answer, problem) or random.Random(f"{answer}, {problem['answer']}").random() < share
+
+    rows = [{"prompt": f"{kind} {n}?", "answer": f"{kind.lower()}{n}"} for n in range(160)]
+    floor = checked(gce.task(rows, leaks, name="leaks"), problems=5).floor
+    assert floor is not None and floor.tiers[0].attack == floor.tiers[0].unearned_attack == "always 'A'"
+    assert floor.adversarial_floor == floor.gameability_gap == pytest.approx(0.6, abs=0.15)
 
 
 def test_without_known_answers_and_second_judge_the_gap_is_unknown() -> None:

@@ -3,7 +3,8 @@
 OpenEnv's RFC 008 names both (`statistical.adversarial_floor`, `statistical.gameability_gap`) and leaves the panel open.
 Here the panel is every attack that needs no knowledge of the answer: prompt-blind baselines, constants, hostile texts
 that earned something, and the most common training answers. In each tier the attack is chosen on training problems and
-measured on test problems, so that the best of many is not lucky.
+measured on test problems, so that the best of many is not lucky. All attacks are tried on a few training problems, and
+the best few of them on all: few problems alone do not tell one that pays on a third from one that pays on half.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from gce.testing.verifiers.responses import CONSTANTS
 __all__ = ["Floor", "TierFloor", "floor", "floor_of"]
 
 CHOSEN_ON = 12
-"""Training problems of each tier that the attack is chosen on."""
+"""Training problems of each tier that all attacks are tried on."""
+FINALISTS = 8
+"""Attacks with the highest mean rewards, and as many with the highest unearned ones, that are tried on `TRIED_ON`."""
 COMMON = 20
 """Most common training answers in the panel."""
 
@@ -76,7 +79,7 @@ class Floor:
 def floor(bench: Bench, advance: Callable[[], None]) -> None:
     """Measure the adversarial floor in each tier that has training and test problems."""
     for tier in bench.task.tiers(bench.preset):
-        training = [problem for problem in bench.training if problem.tier == tier.name][:CHOSEN_ON]
+        training = [problem for problem in bench.training if problem.tier == tier.name][:TRIED_ON]
         test = [problem for problem in bench.more if problem.tier == tier.name][:TRIED_ON]
         if not training or not test:
             bench.not_checked.append(f"floor: {tier.name} has no {'test' if training else 'training'} problems")
@@ -103,15 +106,12 @@ def floor_of(tiers: Sequence[TierFloor]) -> Floor | None:
 
 
 def _of_tier(bench: Bench, tier: str, training: Sequence[Problem], test: Sequence[Problem]) -> TierFloor:
-    panel = _panel(bench, tier, training)
-    rewards: dict[str, float] = {}
-    unearned: dict[str, float] = {}
-    for name, policy in panel.items():
-        answers = _answers(bench, name, policy, training)
-        rewards[name] = mean_reward([answer.reward for answer in answers]).value
-        found = _unearned(bench, answers) if rewards[name] else None
-        unearned[name] = mean_reward(found).value if found else 0.0
-    best, most = (max(found, key=found.__getitem__) for found in (rewards, unearned))
+    panel = _panel(bench, tier)
+    rewards, unearned = _means(bench, panel, training[:CHOSEN_ON])
+    if len(training) > CHOSEN_ON and any(rewards.values()):
+        finalists = {name: panel[name] for found in (rewards, unearned) for name in _highest(found)}
+        rewards, unearned = _means(bench, finalists, training)
+    best, most = (_highest(found)[0] for found in (rewards, unearned))
     of_best = _answers(bench, best, panel[best], test)
     of_most = _unearned(bench, _answers(bench, most, panel[most], test))
     shown = max(of_best, key=lambda answer: answer.reward or 0.0).completion.text if best in bench.prompt_blind else ""
@@ -126,7 +126,26 @@ def _of_tier(bench: Bench, tier: str, training: Sequence[Problem], test: Sequenc
     )
 
 
-def _panel(bench: Bench, tier: str, training: Sequence[Problem]) -> Mapping[str, Policy]:
+def _means(
+    bench: Bench, panel: Mapping[str, Policy], problems: Sequence[Problem]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The mean reward of each attack, and its mean unearned reward; 0 where nothing tells what is right."""
+    rewards: dict[str, float] = {}
+    unearned: dict[str, float] = {}
+    for name, policy in panel.items():
+        answers = _answers(bench, name, policy, problems)
+        rewards[name] = mean_reward([answer.reward for answer in answers]).value
+        found = _unearned(bench, answers) if rewards[name] else None
+        unearned[name] = mean_reward(found).value if found else 0.0
+    return rewards, unearned
+
+
+def _highest(means: Mapping[str, float]) -> list[str]:
+    """The names of the highest means, the highest first; of equal ones, the first first."""
+    return sorted(means, key=means.__getitem__, reverse=True)[:FINALISTS]
+
+
+def _panel(bench: Bench, tier: str) -> Mapping[str, Policy]:
     """The attacks that need no knowledge of the answer, by name."""
     write = bench.task.audit.write
     texts = [write(constant) for constant in CONSTANTS]
