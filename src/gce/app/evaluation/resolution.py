@@ -41,7 +41,8 @@ def asked_for(task: Task, preset: str, tiers: Sequence[str], split: MeasuredSpli
 
 def folds_call() -> str:
     """How a task is trained on in folds."""
-    return as_called("gce train --folds 5", "gce.cross_fit(task=..., folds=5, run=...)")
+    command, call = "gce train --folds 5", "gce.cross_fit(task=..., folds=5, run=...)"
+    return as_called(command, call)
 
 
 def folds_tip() -> str:
