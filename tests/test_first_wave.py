@@ -131,6 +131,36 @@ def test_a_run_that_finds_both_says_nothing() -> None:
     assert not said_by(toy_task.ADDITION, lambda request: toy_task.careless(None, None)._answer(request))
 
 
+def test_a_task_given_from_python_with_few_test_questions_is_told_of_folds() -> None:
+    rows = [{"prompt": f"w{a} w1 w40", "answer": f"w{a + 1}"} for a in range(40)]
+    task, listening = gce.task(rows, lambda answer, row: answer == row["answer"], name="sums"), Listening()
+    gce.train(
+        **{**SMALL, "evaluation": {"test": 10, "dev": 0}},
+        task=task,
+        model=toy_task.careless(None, None),
+        watch=lambda _last: listening,
+    )
+    (said,) = [line for line in listening.said if "test questions" in line]
+    assert said.endswith("points; gce.cross_fit(task=..., folds=5, run=...) tests on all questions")
+
+
+def test_partial_rewards_beside_right_answers_name_what_learns_from_them() -> None:
+    """The first of two rollouts of each problem is right, the other earns a quarter."""
+
+    def adds(request: Any) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[-1].content.split())
+        return f"w{a + b + (0 if request.key.endswith('/0') else 1)}"
+
+    task = evolve(toy_task.ADDITION, reward=lambda verdicts: 1.0 if verdicts[0].right else partly(verdicts))
+    said = (
+        "4 of 8 rewards are partial, and raft learns from right and wrong alone: algorithm='grpo' learns from partial"
+    )
+    assert said_by(task, adds)[0] == f"warning: first wave: {said} rewards"
+    assert not said_by(task, adds, objective={"algorithm": "grpo"})
+    assert not said_by(task, adds, buffer={"admission": "top:1"}), "partial rewards are learned by rank"
+    assert not said_by(toy_task.ADDITION, adds), "rewards are 0 or 1"
+
+
 def test_a_demonstration_that_raises_does_not_end_the_run() -> None:
     def broken(_problem: Any, _solve: Any) -> str:
         raise RuntimeError("mine")

@@ -494,7 +494,8 @@ def test_a_list_says_what_it_resolves() -> None:
     assert half_width(25) == pytest.approx(0.1825, abs=0.001)
     (said,) = resolution(sums(), "questions", 200, tip=folds_tip())
     assert said == (
-        "10 test questions: 95 % interval about +-26 points; gce.cross_fit(task, folds=5) tests on all questions"
+        "10 test questions: 95 % interval about +-26 points; "
+        "gce.cross_fit(task=..., folds=5, run=...) tests on all questions"
     )
     (said,) = resolution(sums(), "questions", 200, tip=all_tip())
     assert said == "10 test questions: 95 % interval about +-26 points; split='all' asks all questions"

@@ -241,7 +241,12 @@ def test_answers_show_the_first_of_them_as_escaped_and_clipped_rows() -> None:
     page = few.answers()._repr_html_()
     assert page.count("<tr>") == 1 + 6 and "<th>reward</th>" in page and "The first" not in page
     assert "&lt;script&gt;xx" in page and "<script" not in page and "x" * 201 not in page
+    assert repr(few.answers()) == "Answers()"
+    head, _, *lines = str(few.answers()).splitlines()
+    assert head.split() == ["tier", "question", "answer", "outcome", "reward"] and len(lines) == 6
+    assert all(len(line) <= 80 and "<script>" + "x" * 16 + " ..." in line for line in lines)
     many = gce.evaluate(**TOY, n=4, progress=False).answers()
+    assert str(many).count("\n") == 1 + 10 + 1 and str(many).endswith("\nThe first 10 answers.")
     assert many._repr_html_().count("<tr>") == 1 + 10 and "<p>The first 10 answers.</p>" in many._repr_html_()
 
 
@@ -538,6 +543,19 @@ def test_a_notebook_gets_one_bar_and_lines(shown: list[str], capsys: pytest.Capt
     assert shown[-1].startswith("&lt;b&gt; <progress")
     gce.audit("scheduling", tiers="T0", n=1, fit=1)
     assert capsys.readouterr().out == "" and shown[-1] == "auditing T0 ..."
+
+
+def test_folds_show_in_a_notebook_what_a_run_shows(
+    shown: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("safetensors")  # Checkpoints of runs in directories.
+    rows = [{"prompt": f"w{a} w1 w40", "answer": f"w{a + 1}"} for a in range(10)]
+    task = gce.task(rows, lambda answer, problem: answer == problem["answer"], name="sums")
+    gce.cross_fit(task=task, model="toy_task:careless", folds=2, run=tmp_path / "folds", **SMALL)
+    out, err = capsys.readouterr()
+    assert err == "" and out.startswith("10 questions in 2 folds") and "[2/2] fold-2" in out
+    assert "gce.cross_fit" not in out, "a fold proposes no folds"
+    assert shown and all(each.count("<progress") <= 1 for each in shown)
 
 
 class Interrupted(ScriptedModel):

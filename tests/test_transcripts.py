@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_task import ADDITION
 
+import gce
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.reports.page import MOST_BYTES, html_page, markdown
@@ -267,6 +268,19 @@ def test_without_a_problem_some_of_each_outcome_are_listed(
     assert "small/test/" in text and " rollouts " in text and "gce transcript memory:hostile " in text
     assert text == said(capsys)
     assert " rollouts " not in said(capsys, "--moment", "after")
+
+
+def test_the_list_says_how_many_answers_there_are_and_what_lists_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": f"What is {a} + 1?", "answer": a + 1} for a in range(64)]
+    task = gce.task(rows, lambda answer, problem: answer == str(problem["answer"]), name="sums", shares=(0, 0, 1))
+    file = str(tmp_path / "answers.jsonl")
+    gce.evaluate(task, lambda messages: "8", answers=file, progress=False)
+    assert cli.main(["transcript", file]) == 0
+    *_, how_many, all_of_them, one = capsys.readouterr().out.splitlines()
+    assert how_many == "2 of 64 answers, 1 right and 1 wrong: at most one of each outcome by tier and moment"
+    assert all_of_them == f"all as a table: gce answers {file}" and one.startswith("to print one in full: ")
 
 
 def test_a_report_shows_the_sample_and_says_what_failed(

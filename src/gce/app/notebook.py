@@ -16,7 +16,7 @@ from gce.domain.text import printable
 if TYPE_CHECKING:
     from gce.app.training.state import Watcher
 
-__all__ = ["Notebook", "in_notebook", "watch_of"]
+__all__ = ["Notebook", "in_notebook", "tell", "watch_of"]
 
 SECONDS_BETWEEN_UPDATES = 0.5
 
@@ -36,6 +36,11 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return any(each.__name__ == "ZMQInteractiveShell" for each in type(shell).__mro__)
+
+
+def tell(*lines: str) -> None:
+    """Lines about what is going on: as the cell's output in a notebook, elsewhere on standard error."""
+    put(*lines, error=not in_notebook())
 
 
 class Notebook:

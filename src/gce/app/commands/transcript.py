@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 from gce.app.evaluation.answer_file import MOMENT_HELP, SOURCE_HELP, open_answers
@@ -13,6 +14,8 @@ from gce.app.reports.transcript_text import reward_cell, transcript_lines
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.transcripts import (
+    OUTCOMES,
+    Sample,
     Transcript,
     find_answers,
     moments_of,
@@ -22,6 +25,7 @@ from gce.app.transcripts import (
 )
 from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -62,14 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
             chosen = find_answers(reader, arguments.problem, arguments.moment)
         else:
             answers = stored_answers(reader, moments_of(reader, arguments.moment))
-            chosen = list(sample_answers(answers, seed=stored_settings(reader).seed, each=1).chosen)
+            sample = sample_answers(answers, seed=stored_settings(reader).seed, each=1)
+            chosen = list(sample.chosen)
         if not chosen:
             raise BadInput(f"{reader.name} has no answers yet")
         found = transcripts_of(reader, chosen)
     if arguments.json:
         put_json(to_plain(found), indent=1)
     elif arguments.problem is None:
-        put(*_list(found), "", f"to print one in full: {_one_in_full(arguments.run, found[0])}")
+        put(*_list(found), "", _how_many(found, sample), f"all as a table: {_all(arguments.run, arguments.moment)}")
+        put(f"to print one in full: {_one_in_full(arguments.run, found[0])}")
     else:
         put(*(line for each in found for line in transcript_lines(each)))
     return 0
@@ -77,6 +83,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _one_in_full(run: str, found: Transcript) -> str:
     return shlex.join(["gce", "transcript", run, found.within_task])
+
+
+def _all(run: str, moment: str | None) -> str:
+    return shlex.join(["gce", "answers", run, *(["--moment", moment] if moment else [])])
+
+
+def _how_many(found: Sequence[Transcript], sample: Sample) -> str:
+    """How many of all answers are listed, and with which outcomes."""
+    outcomes = Counter(each.outcome for each in found)
+    *others, last = [f"{outcomes[outcome]:,} {outcome}" for outcome in OUTCOMES if outcomes[outcome]]
+    n = sum(count for counts in sample.counts.values() for count in counts.values())
+    said = f"{', '.join(others)} and {last}" if others else last
+    return f"{len(found):,} of {counted(n, 'answer')}, {said}: at most one of each outcome by tier and moment"
 
 
 def _list(found: Sequence[Transcript]) -> list[str]:

@@ -10,7 +10,7 @@ from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.tasks.task import Listed, Task
 from gce.domain.text import counted
 
-__all__ = ["all_tip", "asked_for", "folds_tip", "half_width", "listed", "resolution"]
+__all__ = ["all_tip", "asked_for", "folds_call", "folds_tip", "half_width", "listed", "resolution"]
 
 WIDE = 0.05
 """Half the width of an interval above which more test questions are proposed."""
@@ -39,10 +39,15 @@ def asked_for(task: Task, preset: str, tiers: Sequence[str], split: MeasuredSpli
     return sum(min(most, listed(task, preset, tier, split)) for tier in tiers)
 
 
+def folds_call() -> str:
+    """How a task is trained on in folds."""
+    command, call = "gce train --folds 5", "gce.cross_fit(task=..., folds=5, run=...)"
+    return as_called(command, call)
+
+
 def folds_tip() -> str:
     """What to do where test questions are few, and the model is to be trained."""
-    folds = as_called("gce train --folds 5", "gce.cross_fit(task, folds=5)")
-    return f"{folds} tests on all questions"
+    return f"{folds_call()} tests on all questions"
 
 
 def all_tip() -> str:

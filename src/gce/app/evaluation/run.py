@@ -21,7 +21,7 @@ from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import Turns, few_shot_turns
 from gce.app.evaluation.learned_examples import best_trajectories, shown_digest
 from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
-from gce.app.evaluation.resolution import all_tip, folds_tip, resolution
+from gce.app.evaluation.resolution import all_tip, folds_call, folds_tip, resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record, judge_each
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
@@ -41,7 +41,7 @@ from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import LoraSettings
 from gce.app.shown import Part, html_of, lines_of
-from gce.app.terminal import as_called, as_given
+from gce.app.terminal import as_given
 from gce.app.training.state import Watcher
 from gce.app.wiring.access import Access, access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
@@ -395,11 +395,10 @@ def _trained_models(given: EvaluateSettings) -> list[str]:
 
 def _check_untrained(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -> None:
     """SettingError where training questions, which are among all, were learned or are shown."""
-    folds = as_called("gce train --folds 5", "gce.cross_fit(task, folds=5)")
     if trained := _trained_models(given):
         message = (
             f"{{split}} {ALL} has the training questions too, and {trained[0]} may have learned them: leave out "
-            f"{{split}}, or {folds} tests each question with a model that was not trained on it"
+            f"{{split}}, or {folds_call()} tests each question with a model that was not trained on it"
         )
         raise SettingError("split", "test or dev", ALL, message)
     if shown := [name for name, each in strategies.items() if each.needs_examples]:

@@ -18,13 +18,13 @@ from gce.app.evaluation.one_outcome import cut_off_words
 from gce.app.evaluation.resolution import half_width, listed
 from gce.app.evaluation.rewards import MOMENTS, Rewards, from_stored
 from gce.app.evaluation.scoring import stored_accuracy, stored_shares
+from gce.app.notebook import tell
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
 from gce.app.tables.cells import gain_line
 from gce.app.tables.summary import accuracy_rows, reward_rows
-from gce.app.terminal import put
 from gce.app.training.cut_off import TESTS, answers_cut_off
 from gce.app.training.unearned import Unearned, unearned_between, unearned_lines
 from gce.app.wiring.executors import find_executor
@@ -160,9 +160,7 @@ def _planned(settings: TrainSettings, given: str | Task | None, task: Task, fold
     parts = [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
     sizes = [[listed(part, preset, tier.name) for tier in task.tiers(preset)] for part in parts]
     n = sum(map(sum, sizes))
-    put(
-        f"{counted(n, 'question')} in {folds} folds: 95 % interval about +-{100 * half_width(n):.0f} points", error=True
-    )
+    tell(f"{counted(n, 'question')} in {folds} folds: 95 % interval about +-{100 * half_width(n):.0f} points")
     planned = []
     for fold, (part, of_tiers) in enumerate(zip(parts, sizes, strict=True), 1):
         name = task_name(task) if isinstance(given, Task) else fold_name(given or settings.task, fold, folds)

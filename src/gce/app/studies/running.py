@@ -11,10 +11,10 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from gce.app.notebook import tell, watch_of
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, with_recipe
 from gce.app.studies.conditions import STUDIES, check_common, check_stored, values_of
-from gce.app.terminal import Terminal, put
 from gce.app.training.run import resume, train
 from gce.app.wiring.files import check_apart
 from gce.app.wiring.models import default_model
@@ -73,7 +73,7 @@ def plan_runs(
     for condition, seed in [(condition, seed) for seed in seeds for condition in chosen]:
         values = values_of(available[condition], common, seed)
         if values is None:
-            put(f"skipped: task {common.get('task')} has no variant for {condition}", error=True)
+            tell(f"skipped: task {common.get('task')} has no variant for {condition}")
         else:
             place = f"{name}/{condition}/seed-{seed}"
             wanted.append(PlannedRun(condition, available[condition].what, seed, _settings(values), place))
@@ -119,17 +119,17 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     number, run = numbered
     if run.done:
         return ()
-    put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
+    tell(f"[{number}] {run.condition}, seed {run.seed}: {run.what}")
     before, begun = run.measure_before, run.begun
     try:
         if begun:
             changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
-            resume(run.name, changes, task=run.task, measure_before=before, watch=Terminal)
+            resume(run.name, changes, task=run.task, measure_before=before, watch=watch_of(True))
         else:
-            train(run.settings, task=run.task, run=run.name, measure_before=before, watch=Terminal)
+            train(run.settings, task=run.task, run=run.name, measure_before=before, watch=watch_of(True))
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise
         # Another process has the run open, or started it while this one loaded the model.
-        put(f"skipped, as another process runs it: {error}", error=True)
+        tell(f"skipped, as another process runs it: {error}")
     return ()

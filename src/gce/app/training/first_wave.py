@@ -26,4 +26,21 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
     asked = Asked(run.task, settings.task, settings.preset, settings.rollouts.max_tokens, proposals, few_shot, easier)
     credited = sum(rollout.positive for rollout in rollouts)
     answers = [rollout.judged for rollout in rollouts]
-    return one_outcome_lines("first wave", asked, answers, algorithm=run.algorithm, credited=credited)
+    lines = one_outcome_lines("first wave", asked, answers, algorithm=run.algorithm, credited=credited)
+    return lines + _partial_rewards(run, rollouts) if any(answer.right for answer in answers) else lines
+
+
+def _partial_rewards(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
+    """That right and wrong alone are learned from, where some rewards are partial; where none is right, others say it.
+
+    Nothing where rollouts are positives by their rank, so that partial rewards count.
+    """
+    partial = sum(0 < rollout.reward < 1 for rollout in rollouts)
+    by_rank = any(rollout.positive and rollout.reward < run.admit_at for rollout in rollouts)
+    if not partial or by_rank or run.algorithm.graded:
+        return []
+    other = as_given("objective.algorithm", "grpo")
+    return [
+        f"warning: first wave: {partial:,} of {len(rollouts):,} rewards are partial, and {run.algorithm.name} learns "
+        f"from right and wrong alone: {other} learns from partial rewards"
+    ]

@@ -65,7 +65,6 @@ from gce.app.wiring.tasks import (
     check_no_function,
     find_preset,
     find_task,
-    is_fold,
     problems_digest,
     same_problems,
     say_if_many,
@@ -80,7 +79,7 @@ from gce.domain.models import AUTO_PRECISION
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Strategy
-from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks import Listed, Task, draw_problems
 from gce.domain.tasks.reward import all_right
 from gce.domain.tracking import TrackedRun, plain_settings
 from gce.errors import BadInput, SettingError
@@ -480,7 +479,8 @@ def _begins(prepared: Prepared, name: str) -> Iterator[str]:
         yield f"{called}: {info.note}"
     if f"{JUDGE}{called}" in settings.evaluators.judges:
         yield f"{JUDGE}{called}: a second copy of the model is in memory, whose weights stay as they are"
-    tip = "" if is_fold(settings.task) else folds_tip()
+    draw = prepared.task.draw
+    tip = "" if isinstance(draw, Listed) and draw.is_fold else folds_tip()
     yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (

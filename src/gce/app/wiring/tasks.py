@@ -39,7 +39,6 @@ __all__ = [
     "find_tiers",
     "fold_name",
     "in_fold",
-    "is_fold",
     "problems_digest",
     "read_questions",
     "same_problems",
@@ -99,11 +98,6 @@ def task_name(given: str | Task) -> str:
 def fold_name(name: str, fold: int, folds: int) -> str:
     """The name of a task's fold, from 1."""
     return f"{name}@fold-{fold}-of-{folds}"
-
-
-def is_fold(name: str) -> bool:
-    """Whether a task of this name is a fold of another, or may be one."""
-    return is_given(name) or _FOLD.fullmatch(name) is not None
 
 
 def in_fold(task: Task, fold: int, folds: int) -> Task:

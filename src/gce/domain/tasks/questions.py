@@ -246,4 +246,4 @@ def fold_of(task: Task, fold: int, folds: int) -> Task:
             others = cut(rest, [task.digest(each) for each in rest], (0 if tier.held_out else 80, 20, 0))
             table |= {(preset, tier.name, split): found for split, found in others.items()}
             table[preset, tier.name, "test"] = tuple(every[fold - 1 :: folds])
-    return evolve(task, draw=Listed(lambda preset, tier, split: table.get((preset, tier, split), ())))
+    return evolve(task, draw=Listed(lambda preset, tier, split: table.get((preset, tier, split), ()), is_fold=True))

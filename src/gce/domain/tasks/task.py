@@ -69,6 +69,8 @@ class Listed:
 
     instances: Callable[[str, str, Split], Sequence[Any]]
     """(preset, tier, split) -> its instances."""
+    is_fold: bool = False
+    """Whether the test instances are one fold of all, of which others are tested elsewhere."""
 
 
 @frozen
