@@ -283,6 +283,34 @@ def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> N
     assert "add a column `answer`" in str(report) and "`worked`" not in str(report)
 
 
+def test_the_letter_that_a_leaky_scorer_takes_most_often_is_a_baseline_of_audits() -> None:
+    rows = [{"prompt": f"City {n}?", "answer": city} for n, city in enumerate(CITIES.split() * 5)]
+    leaky = gce.task(rows, lambda a, p: a.lower() in own(p).lower(), name="leaky")
+    best = str(gce.audit(leaky, progress=False)).split("best prompt-blind baseline of each group:\n")[1]
+    name, share = best.splitlines()[0].split("  ")[-1], float(best.split()[1])
+    assert name == "best fixed answer" and share > 50
+    for questions, score in ((CAPITALS, exact), (LETTERS, exact), (PRIMES, exact), (UNKNOWN, lambda a, p: a == "no")):
+        assert "best fixed answer" not in str(gce.audit(gce.task(questions, score, name="sound"), progress=False))
+
+
+def begins(answer: str, problem: Row) -> float:
+    """Less for what begins with the right answer."""
+    return 1.0 if exact(answer, problem) else 0.8 * answer.startswith(own(problem))
+
+
+def test_near_misses_that_earn_most_of_the_reward_are_doubtful() -> None:
+    report = checked(gce.task(TWO_DIGITS, begins, name="begins"))
+    assert report.ok
+    said = {each.kind: each.message for each in report.notes if each.check == "near misses"}
+    assert re.fullmatch(
+        r"a digit appended: '(\d\d)\d' earns 0\.80, the own answer '\1' 1\.00, for (\d+) of \2 answers",
+        said["a digit appended"],
+    )
+    assert all(each.severity == "doubtful" for each in report.notes if each.check == "near misses")
+    little = gce.task(TWO_DIGITS, lambda a, p: 1.0 if exact(a, p) else 0.5 * begins(a, p), name="little")
+    assert not any(each.check == "near misses" for each in checked(little).notes)
+
+
 def test_partial_credit_of_a_fixed_text_is_found() -> None:
     """0.9 for whatever is long, on all ten test questions."""
     task = gce.task(SUMS, long_pays, name="long")

@@ -59,6 +59,8 @@ _Value = TypeVar("_Value")
 
 NONSENSE = ("no idea", "0", "A")
 """Answers to every question; a reward is tried on the first one that the extraction lets through."""
+SHORT = (*"BCDEaeinorst1", "the", "yes", "no", "true", "None", "nan", "inf", ".*")
+"""More answers to every question: a score that looks for the answer in the known one pays for a letter."""
 GENERIC = "I am not sure, but I think that this is the right answer to the question."
 """An answer that fits any question, for the prompt-blind baseline "generic answer"."""
 MOST_LISTED = 500
@@ -71,6 +73,9 @@ MARGIN = 0.1
 FIXED_TRIED = 12
 """Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on, as
 the copied parts of `COPIED`."""
+FINALISTS = 8
+FITTED_ON = 100
+"""Fixed answers that earn most on these few questions, and questions that the best of them is chosen on."""
 ONE_ITEM = "best item of a list"
 """The prompt-blind baseline that answers with one item of the lists that are answers to other questions."""
 COMMON_WORDS = "common words of answers"
@@ -379,18 +384,22 @@ class _Judge:
         return best if earned[best] else None
 
     def _best_fixed(self, questions: Sequence[Question], counts: Mapping[str, int]) -> str | None:
-        """The fixed answer with the highest mean reward on some of the questions, of answers to others and `NONSENSE`.
+        """The fixed answer with the highest mean reward on some of the questions, of answers to others and short texts.
 
-        None unless some reward is partial: otherwise the most common answer is the best one. A reward that varies
-        would choose another one each time.
+        None where no reward is partial and it earns no more than the most common answer should: that one is a baseline
+        already. A reward that varies would choose another one each time.
         """
         if not questions or not self.deterministic:
             return None
-        tried = [each for each in (*NONSENSE, *_spread(sorted(counts, key=_by_size))) if self._reaches(each)]
-        rewards = {each: [self._reward_of(each, question) for question in _spread(questions)] for each in tried}
-        if all(reward in (0.0, 1.0) for found in rewards.values() for reward in found):
-            return None
-        return max(rewards, key=lambda each: math.fsum(rewards[each]))
+        earned = self._earned([*NONSENSE, *SHORT, *_spread(sorted(counts, key=_by_size))], questions)
+        best = sorted(filter(earned.__getitem__, earned), key=earned.__getitem__, reverse=True)[:FINALISTS]
+        asked = _spread(questions, FITTED_ON)
+        rewards = {each: [self._reward_of(each, question) for question in asked] for each in best}
+        fixed = max(rewards, key=lambda each: math.fsum(rewards[each]), default=None)
+        if fixed is None or any(reward not in (0.0, 1.0) for found in rewards.values() for reward in found):
+            return fixed
+        known = _answers(asked)
+        return fixed if known and math.fsum(rewards[fixed]) > max(known.values()) else None
 
     def _best_item(self, questions: Sequence[Question], items: Mapping[str, int]) -> str | None:
         """The item of lists with the highest mean reward on some of the questions; None where no item earns anything.
@@ -456,9 +465,9 @@ def _ranges(answers: Collection[str]) -> Mapping[str, str]:
     return {f"a range of all answers, {form.format('x', 'y')}": form.format(low, high) for form in forms}
 
 
-def _spread(values: Sequence[_Value]) -> list[_Value]:
-    """At most `FIXED_TRIED` of the values, evenly spread over their order."""
-    count = min(len(values), FIXED_TRIED)
+def _spread(values: Sequence[_Value], most: int = FIXED_TRIED) -> list[_Value]:
+    """At most so many of the values, evenly spread over their order."""
+    count = min(len(values), most)
     return [values[place * len(values) // count] for place in range(count)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
+from gce.domain.answers import Answer
 from gce.domain.problems import Problem
 from gce.domain.tasks.answer_words import repetitions
 from gce.domain.tasks.own import LEAST_LIMIT, answer_of, why_refused
@@ -16,6 +17,8 @@ from gce.testing.verifiers.responses import near_misses as changed
 
 __all__ = ["near_misses", "own_answers"]
 
+MOST = 0.75
+"""Share of the own answer's reward from which on partial credit for a near miss is doubtful."""
 EXAMPLES = 3
 """Refused answers that a finding shows."""
 
@@ -58,8 +61,10 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
 
     A change is found where it leaves more of the different answers right than `LEAST_LIMIT`, beyond chance: some
     problems have several right answers. Where most seem to, it is doubtful. Words of the answer that are repeated are
-    held to what they earn, see `_pays`. Of worked solutions only the final answer is changed.
+    held to what they earn, see `_pays`. A change that is wrong and earns `MOST` of the reward is doubtful where it does
+    so as often. Of worked solutions only the final answer is changed.
     """
+    paid: dict[str, dict[str, tuple[str, Problem, str]]] = defaultdict(dict)
     passed: dict[str, dict[str, tuple[str, str, Problem, str] | None]] = defaultdict(dict)
     for tier in bench.task.tiers(bench.preset):
         for problem in bench.sample(tier.name):
@@ -67,10 +72,15 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
             for name, other in in_final_part(own, lambda final: changed(final, bench.items)).items():
                 bench.tried["near misses"] += 1
                 text = bench.task.audit.write(other)
-                if bench.is_right(problem, text) and bench.says(problem, text) is not True:
+                verdicts = bench.verdicts(problem, text)
+                answer = bench.answer(problem, text, verdicts)
+                passed[name].setdefault(own, None)
+                if not verdicts or answer.failed or not answer.reward or bench.says(problem, text) is True:
+                    continue
+                if answer.right:
                     passed[name][own] = ("right", f", as {clipped(other)} for {clipped(own)}", problem, text)
-                else:
-                    passed[name].setdefault(own, None)
+                elif said := _earns_most(bench, answer, own, other):
+                    paid[name][own] = (said, problem, text)
             for name, (once, again) in repetitions(own, prompt_of(problem)).items():
                 bench.tried["near misses"] += 1
                 passed[name].setdefault(own, None)
@@ -85,10 +95,21 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
                 bench.note("near misses", name, said, problem, text, "doubtful")
             else:
                 bench.find("near misses", name, said, problem, text)
+        elif beyond_chance(len(paid[name]), len(by_answer), LEAST_LIMIT, len(passed)):
+            example, problem, text = next(iter(paid[name].values()))
+            said = f"{name}: {example}, for {len(paid[name])} of {len(by_answer)} answers"
+            bench.note("near misses", name, said, problem, text, "doubtful")
     if any(check == "near misses" for check, _ in bench.kinds) and bench.accepts is None:
         bench.not_checked.append("near misses: whether questions have several right answers (without `accepts`)")
     for _ in bench.problems:
         advance()
+
+
+def _earns_most(bench: Bench, answer: Answer, own: str, other: str) -> str:
+    """Say what a wrong answer earns, if it is most of what the own answer earns; else empty."""
+    earned, whole = answer.reward or 0.0, _reward(bench, answer.problem, own)
+    said = f"{clipped(other)} earns {earned:.2f}, the own answer {clipped(own)} {whole:.2f}"
+    return said if earned >= MOST * whole else ""
 
 
 def _pays(bench: Bench, problem: Problem, own: str, once: str, again: str) -> str:
