@@ -169,8 +169,8 @@ class TaskReport:
             yield f"{said}: {', '.join(refused)}"
         if self.admit_at is not None:
             yield (
-                f"note: rewards are partial: an answer counts as right from a reward of {self.admit_at:g} on; lower "
-                "rewards are looked at in the checks blind, floor and repeated words alone"
+                f"note: rewards are partial: an answer counts as right from a reward of {self.admit_at:g} on; the "
+                "checks blind, floor and near misses look at lower rewards, too"
             )
 
     def _repr_html_(self) -> str:
