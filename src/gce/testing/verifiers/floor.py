@@ -146,14 +146,14 @@ def _highest(means: Mapping[str, float]) -> list[str]:
 
 
 def _panel(bench: Bench, tier: str) -> Mapping[str, Policy]:
-    """The attacks that need no knowledge of the answer, by name."""
+    """The attacks that need no knowledge of the answer, by name: of equal ones, those first whose name says it all."""
     write = bench.task.audit.write
     texts = [write(constant) for constant in CONSTANTS]
     texts += bench.rewarded.get(tier, ())
     if bench.own:
         known = Counter(filter(None, (answer_of(problem.instance) for problem in bench.training)))
         texts += [write(answer) for answer, _ in known.most_common(COMMON)]
-    return dict(bench.prompt_blind) | {f"always {clipped(text)}": always(text) for text in texts}
+    return {f"always {clipped(text)}": always(text) for text in texts} | dict(bench.prompt_blind)
 
 
 def _answers(bench: Bench, name: str, policy: Policy, problems: Sequence[Problem]) -> list[Answer]:
