@@ -195,8 +195,8 @@ def test_a_wrong_answer_passes_because_of_the_bug(name: str) -> None:
 
 def test_verdicts_cached_by_the_answer_follow_it_to_other_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "verdicts cached by the answer alone"
-    monkeypatch.setattr(bugs, "_CACHE", {})
     first, second = asked(name, "5 apples and 5 pears"), asked(name, "6 apples")
+    monkeypatch.setattr(bugs, "_CACHE", {})  # Where the task is made, its score is tried on known answers.
     own = known(bugs, name, second)
     assert own != "10"
     assert passes(bugs, name, first, "10")
