@@ -4,13 +4,16 @@ Each solution with one token changed, drawn by seed: an operator, a number, a tr
 easily mixed up. A changed program that still passes means the same in some cases, and in the others shows what the
 given tests do not see; nobody can tell which by running the tests.
 
-For generated functions (`--task programs`) it can be told: `--fresh 600` calls what passes with as many fresh
-arguments, and counts the programs that give another value than the solution there.
+`--fresh 600` tells more: it calls what passes with as many fresh arguments, and counts the programs that give another
+value there than the solution does. For generated functions (`--task programs`) the arguments are drawn as those of the
+hidden calls are, and such a program is wrong. For functions from a file they are those of the tests with values changed
+(`attacks.fresh_arguments`), and such a program is wrong unless the description rules the arguments out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import sys
@@ -18,6 +21,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from attacks.fresh_arguments import arguments_in, varied
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.tables.cells import interval_cell
 from gce.app.tables.layout import table
@@ -25,7 +29,7 @@ from gce.app.wiring.sandboxes import LazyRunner, add_runner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.completions import Completion
 from gce.domain.executions import Execution
-from gce.domain.plain_values import to_text
+from gce.domain.plain_values import NotPlain, to_text
 from gce.domain.problems import Problem
 from gce.domain.randomness import generator, python_generator
 from gce.domain.statistics import interval
@@ -63,23 +67,41 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
             yield "".join([*lines[:row], changed, *lines[row + 1 :]]), f"{token.string} -> {other or 'nothing'}"
 
 
-def differing(runner: Runner, passed: Sequence[tuple[Problem, str]], fresh: int, seed: int) -> list[bool]:
-    """Whether each program gives another value than its problem's solution for one of the fresh arguments."""
+def differing(runner: Runner, passed: Sequence[tuple[Problem, str]], fresh: int, seed: int) -> list[str]:
+    """For each program, the first fresh arguments for which it does not return what its problem's solution returns.
+
+    As text of `plain_values`; empty where there are none. Arguments that the solution itself raises at say nothing.
+    """
     executions = []
     for problem, program in passed:
         exercise = problem.instance
-        rng = python_generator("program tests", seed, problem.key)
-        values = [(draw_value, draw_edge)[number % 2](exercise.kinds[0], rng) for number in range(fresh)]
-        calls = tuple(to_text([value]) for value in values)
+        calls = tuple(dict.fromkeys(_fresh_calls(problem, fresh, seed)))
         executions += [
-            Execution(source, exercise.entry_point, calls, seconds=exercise.seconds)
+            Execution(source, exercise.entry_point, calls, preamble=exercise.preamble, seconds=exercise.seconds)
             for source in (exercise.solution, program)
         ]
-    found = [
-        [(outcome.status, outcome.text if outcome.status == "returned" else "") for outcome in evidence.outcomes]
-        for evidence in runner.run(executions)
-    ]
-    return [right != changed for right, changed in zip(found[::2], found[1::2], strict=True)]
+    found = []
+    evidence = list(runner.run(executions))
+    for execution, right, changed in zip(executions[::2], evidence[::2], evidence[1::2], strict=True):
+        differ = (
+            call
+            for call, one, other in zip(execution.calls, right.outcomes, changed.outcomes, strict=False)
+            if one.status == "returned" and (one.status, one.text) != (other.status, other.text)
+        )
+        found.append(next(differ, ""))
+    return found
+
+
+def _fresh_calls(problem: Problem, fresh: int, seed: int) -> Iterator[str]:
+    exercise = problem.instance
+    rng = python_generator("program tests", seed, problem.key)
+    if exercise.kinds:
+        for number in range(fresh):
+            yield to_text([(draw_value, draw_edge)[number % 2](exercise.kinds[0], rng)])
+        return
+    for arguments in varied(arguments_in(exercise.tests, exercise.entry_point), fresh, rng):
+        with contextlib.suppress(NotPlain):
+            yield to_text(arguments)
 
 
 def main() -> int:
@@ -120,10 +142,8 @@ def main() -> int:
         ]
         changed = verdicts[len(problems) :]
         passing = [change for change, verdict in zip(changes, changed, strict=True) if verdict.right]
-        generated = [(problem, program) for problem, program, _ in passing if problem.instance.kinds]
-        if arguments.fresh and len(generated) < len(passing):
-            raise BadInput(f"--fresh is for generated functions, expected --task programs, got {arguments.task!r}")
-        differs = differing(runner, generated, arguments.fresh, arguments.seed) if arguments.fresh else []
+        programs = [(problem, program) for problem, program, _ in passing]
+        differs = differing(runner, programs, arguments.fresh, arguments.seed) if arguments.fresh else []
     except GceError as error:
         print(f"attacks.program_tests: {error}", file=sys.stderr)
         return 2
@@ -136,7 +156,8 @@ def main() -> int:
     ]
     for each, differ in zip(passed, differs, strict=False):
         each["differs"] = differ
-    wrong = interval(sum(differs), caught.correct + sum(differs)) if arguments.fresh else None
+    differ_count = sum(map(bool, differs))
+    wrong = interval(differ_count, caught.correct + differ_count) if arguments.fresh else None
     kinds = Counter(each.kind for verdict in changed for each in verdict.violations)
     if arguments.json:
         counts = {"solutions": [right, len(whole)], "caught": caught.correct, "n": caught.n}
@@ -153,6 +174,8 @@ def main() -> int:
             passed = [each for each in passed if each["differs"]]
         name = "problem" if wrong else "entry_point"
         print("\npassed: " + ", ".join(f"{each[name]} ({each['changed']})" for each in passed))
+        for each in passed if wrong else ():
+            print(f"{each['entry_point']} ({each['changed']}): another value for {each['differs'][:200]}")
     return 0 if right == len(whole) else 1
 
 
