@@ -182,7 +182,7 @@ def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> No
     assert re.fullmatch(r"echo/one: 11 checks tried [\d,]+ answers, \d+\.\d s of computing", lines[0])
     assert lines[1].endswith(
         " findings: 267 high. Decide for each response below whether you would pay for it; "
-        "if not, mend the score and check again."
+        "if not, mend the score, or the second judge, and check again."
     )
     table = report.table().split("\n")
     assert table[0].split() == ["check", "tried", "found"]

@@ -40,12 +40,14 @@ Answers = Mapping[str, Sequence[Answer]]
 Measured = TypeVar("Measured", Interval, MeanReward)
 
 
-def conclusion(*, graded: bool) -> str:
-    """What to conclude from a table with the model and its prompt-blind baselines; `graded` if it has mean rewards."""
+def conclusion(*, graded: bool, below: str = "") -> str:
+    """What to conclude from a table with the model and its prompt-blind baselines; `graded` if it has mean rewards.
+
+    `below` names the row whose accuracy is not above the best baseline's; empty for none.
+    """
     what = "accuracy, or mean reward," if graded else "accuracy"
-    return (
-        f"A prompt-blind baseline does not read the problem: only {what} above the best one shows more than guessing."
-    )
+    said = f"A prompt-blind baseline does not read the problem: only {what} above the best one shows more than guessing"
+    return f"{said}; {below} is not above it in accuracy." if below else f"{said}."
 
 
 @frozen

@@ -49,6 +49,7 @@ from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, TrainingMetrics, count_tier
 from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain, to_plain
+from gce.domain.statistics import mean_over_tiers
 from gce.domain.text import counted
 from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
@@ -268,6 +269,12 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _below(after: Mapping[str, Interval], best_blind: Mapping[str, Interval]) -> str:
+    """The name of the row after training where its mean is not above that of the best prompt-blind baseline."""
+    found, blind = (mean_over_tiers(each.values()) for each in (after, best_blind))
+    return "after" if found is not None and blind is not None and found.value <= blind.value else ""
+
+
 def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> list[Part]:
     """The table at the end: before and after beside prompt-blind baselines and heuristics, on the same problems.
 
@@ -288,7 +295,7 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
         rewards = stored_rewards(summary)
-        lines += [conclusion(graded=bool(rewards))] if floors else []
+        lines += [conclusion(graded=bool(rewards), below=_below(after, rows["best prompt-blind"]))] if floors else []
         if rewards:
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
             if "gain" in summary["mean_reward"]:

@@ -29,6 +29,8 @@ from gce.testing.verifiers.severity import SEVERITIES, defect_of
 __all__ = ["Accepts", "Elsewhere", "Finding", "Stage", "TaskReport", "check_task"]
 
 Stage = Callable[[str, int], Callable[[], None]]
+LUCK = 0.05
+"""How far above the adversarial floor a baseline has to be for a printed report to name it."""
 EXAMPLES = 2
 """Findings of each kind that a printed report shows."""
 
@@ -99,12 +101,14 @@ class TaskReport:
         """How much was found, and what to do about it; not all is well where an attack earns much."""
         if self.found:
             levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
+            judge = "the score, or the second judge," if self.false_rejects.n else "the score"
             return (
                 f"{counted(sum(self.found.values()), 'finding')}: {levels}. Decide for each response below whether you "
-                "would pay for it; if not, mend the score and check again."
+                f"would pay for it; if not, mend {judge} and check again."
             )
         if self.floor is None or self.floor.unearned <= LEAST_LIMIT:
-            return "nothing was found"
+            alone = any("without `accepts`" in reason for reason in self.not_checked)
+            return "nothing was found" + ("; a second judge (`accepts`) would try more" if alone else "")
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
         return (
             f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below): look at what earns it, or "
@@ -132,7 +136,8 @@ class TaskReport:
     def _floor(self) -> Iterator[str]:
         if self.floor is None:
             return
-        low, high = self.floor.low, self.floor.high
+        low, high, highest = self.floor.low, self.floor.high, self.floor.highest
+        is_far = highest > self.floor.adversarial_floor + LUCK
         best = "; ".join(
             f"{tier.attack} on {tier.tier}" + (f", as {clipped(tier.example)}" if tier.example else "")
             for tier in self.floor.tiers
@@ -142,6 +147,7 @@ class TaskReport:
             f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}), what an attack earns that "
             f"solves nothing; an empty response earns {self.floor.empty_floor:.2f}"
             + (f"; best on training problems: {best}" if best else "")
+            + (f"; on the test problems, the luckiest prompt-blind baseline earns {highest:.2f}" if is_far else "")
         )
         gap = self.floor.gameability_gap
         said = "unknown without right answers" if gap is None else f"{gap:.2f}, what an attack earns with wrong answers"

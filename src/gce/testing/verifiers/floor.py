@@ -51,6 +51,9 @@ class TierFloor:
     """Its response with the highest reward, unless the attack's name holds it."""
     unearned_attack: str = ""
     """The attack with the highest mean unearned reward on training problems."""
+    highest: float = 0.0
+    """The highest mean reward of a prompt-blind baseline on the same test problems, as `gce audit` shows it: chosen
+    there, so that of several baselines one may be lucky."""
     unearned: MeanReward | None = None
     """Its unearned reward on test problems: the reward where the answer is not right by the second judge, or by the
     known answer; 0 where it is. None where neither is there."""
@@ -69,6 +72,11 @@ class Floor:
     """Mean reward of the empty response; RFC 008 asks for an adversarial floor that is no higher."""
     gameability_gap: float | None
     """Mean unearned reward of the best attack by unearned reward; None where nothing tells what is right."""
+
+    @property
+    def highest(self) -> float:
+        """The mean over tiers of the best prompt-blind baseline of each, as chosen on the test problems themselves."""
+        return sum(tier.highest for tier in self.tiers) / len(self.tiers)
 
     @property
     def unearned(self) -> float:
@@ -122,6 +130,7 @@ def _of_tier(bench: Bench, tier: str, training: Sequence[Problem], test: Sequenc
         mean_reward([answer.reward for answer in _answers(bench, "empty", lambda *_: "", test)]),
         shown,
         most if of_most is not None else "",
+        max(_means(bench, bench.prompt_blind, test)[0].values(), default=0.0),
         None if of_most is None else mean_reward(of_most),
     )
 
