@@ -72,6 +72,7 @@ def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("name", "backend", "said"),
     [
+        ("./a-run", "gce.adapters.models.backends.mlx.model", "give the base, and a-run/checkpoints/last as adapter"),
         ("./folder", "gce.adapters.models.backends.mlx.model", "found no config.json there"),
         ("hf:./folder", "gce.adapters.models.backends.torch.model", "found no config.json there"),
         ("bad.json", "gce.adapters.models.backends.mlx.model", "got 'bad.json'"),
@@ -83,6 +84,7 @@ def test_what_is_no_model_is_refused_before_what_would_load_it_is_imported(
     """Importing mlx or torch takes seconds, on a busy machine long enough that the loading is announced."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "a-run" / "checkpoints" / "last").mkdir(parents=True)
     (tmp_path / "bad.json").touch()
     monkeypatch.setitem(sys.modules, backend, None)
     with pytest.raises(ModelError, match=said):

@@ -35,6 +35,11 @@ def check_name(name: str) -> None:
     path = Path(name)
     if not path.is_dir() and (path.is_absolute() or name.count("/") != 1):
         raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    checkpoint = path / "checkpoints" / "last"
+    if checkpoint.is_dir():
+        raise ModelError(
+            f"{name!r} is a run, whose model is its base with an adapter: give the base, and {checkpoint} as adapter"
+        )
     for wanted in ("config.json", "model*.safetensors") if path.is_dir() else ():
         if not any(path.glob(wanted)):
             raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
