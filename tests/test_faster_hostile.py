@@ -16,7 +16,7 @@ from gce.domain.randomness import key
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.faster.inputs import CALLS
 from gce.domain.tasks.faster.slow_function import SlowFunction
-from gce.domain.tasks.faster.verify import ADMIT_AT, MARGIN, request, verify
+from gce.domain.tasks.faster.verify import ADMIT_AT, request, verify
 from gce.domain.tasks.programs.answer import fenced
 from gce.domain.verdicts import Verdict
 
@@ -160,7 +160,9 @@ REFUSED = {
 def test_what_is_no_faster_is_equal_and_gains_nothing(name: str, runner: RunnerPool) -> None:
     verdict = judged(runner, WORTH_NOTHING[name])
     assert refusal(verdict) == "no-gain"
-    assert verdict.measures["calls_equal"] == CALLS and verdict.measures["speedup"] < MARGIN
+    assert verdict.measures["calls_equal"] == CALLS
+    # Not the median: on a busy machine it may exceed the margin by luck, which is why all rounds but one have to.
+    assert verdict.score == 0.0
 
 
 @pytest.mark.parametrize("name", REFUSED)
