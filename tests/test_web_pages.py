@@ -225,6 +225,18 @@ def test_a_page_of_a_run_says_how_to_make_it_and_shows_what_changed(client: Test
     assert all(client.get(each).headers["content-type"].startswith("text/csv") for each in figures)
 
 
+def test_a_page_of_a_run_that_goes_on_says_what_it_has_seen(client: TestClient, tmp_path: Path) -> None:
+    """So that what changes before the first event is not taken for what the page shows."""
+    with RunDirectory.create(tmp_path / "live", {"settings": to_plain(TrainSettings(preset="grounded"))}) as going_on:
+        page = f"/runs/{run_id(Path('live'))}"
+        found = [re.search('data-seen="([0-9a-f]{16})"', client.get(page).text) for _ in range(2)]
+        going_on.append("rollouts", record(0))
+        going_on.commit(1, None, {})
+        found.append(re.search('data-seen="([0-9a-f]{16})"', client.get(page).text))
+    first, same, other = (each[1] for each in found if each is not None)
+    assert first == same != other and "data-seen" not in client.get(page).text
+
+
 def test_figures_are_csv_in_which_nothing_is_a_formula(tmp_path: Path) -> None:
     from gce.app.web.reading import data
     from gce.domain.figures import Stacks

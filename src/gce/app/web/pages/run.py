@@ -54,8 +54,9 @@ def run(request: Request) -> Response:
             return RedirectResponse(f"/jobs/{begun.id}", 303)
         except BadInput as error:
             wrong = str(error)
+    seen = _seen(launcher_of(request), path)  # First: what changes while the rest is read is told again.
     report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
-    values = {**_live(request, path), "report": report, "wrong": wrong}
+    values = {**_live(request, path), "report": report, "wrong": wrong, "seen": seen}
     return page(request, "run.html", 409 if wrong else 200, **values)
 
 
@@ -102,18 +103,20 @@ def _progress(launcher: Launcher, path: Path) -> str | None:
     return launcher.jobs.log(job).rstrip().rpartition("\n")[2]
 
 
+def _seen(launcher: Launcher, path: Path) -> str:
+    """Another text whenever something of the run's page has changed."""
+    now = stamp_of(path), writer_of(path), _progress(launcher, path)
+    return sha256(repr(now).encode()).hexdigest()[:16]
+
+
 async def events(request: Request) -> Response:
     """A line for each change of a run, as server-sent events."""
     path, launcher = find_run(request), launcher_of(request)
 
-    def seen() -> str:
-        now = stamp_of(path), writer_of(path), _progress(launcher, path)
-        return sha256(repr(now).encode()).hexdigest()[:16]
-
     async def lines() -> AsyncIterator[str]:
         before, said = "", 0.0
         while not await request.is_disconnected():
-            now = await run_in_threadpool(seen)
+            now = await run_in_threadpool(_seen, launcher, path)
             if now != before or time.monotonic() - said > SECONDS_BETWEEN_SIGNS:
                 yield f"id: {now}\ndata: {now}\n\n" if now != before else ": nothing new\n\n"
                 before, said = now, time.monotonic()

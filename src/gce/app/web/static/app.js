@@ -6,9 +6,10 @@ const FIGURES_EVERY = 30000; // milliseconds: to draw figures takes the server l
 const live = document.querySelector("[data-events]");
 if (live) {
   const events = new EventSource(live.dataset.events);
-  let first = true, drawn = Date.now();
-  events.onmessage = async () => {
-    if (first) { first = false; return; }
+  let seen = live.dataset.seen, drawn = Date.now();
+  events.onmessage = async event => {
+    if (event.data === seen) return; // The page shows it already.
+    seen = event.data;
     const answer = await fetch(live.dataset.live);
     if (!answer.ok) return;
     // The server's own template, in which everything is escaped; a document made this way runs no script.
