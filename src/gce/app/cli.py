@@ -31,6 +31,7 @@ COMMANDS = {
     "ablate": "ablation study: conditions or algorithms compared over several seeds",
     "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
     "serve": "serve runs as web pages: lists, live progress, answers, comparisons, studies",
+    "serve-policy": "serve a model over OpenAI's chat format, with adapters that clients exchange while it runs",
     "analyze": "analyze stored answers of runs and evaluations: features, effects of training, setups compared",
     "transcript": "print prompts, answers and verdicts of a run",
     "critic": "how well scores follow from how answers were written, and what that is good for",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
-from gce.app.options import NAME, NAMES, PATH, Count
+from gce.app.options import NAMES, PATH, Count
+from gce.app.web import address
 from gce.app.wiring.tasks import find_task
 from gce.errors import MissingExtra
 
@@ -21,8 +21,6 @@ examples:
   gce serve studies --port 9000
   GCE_TOKEN=$(openssl rand -hex 16) gce serve --host 0.0.0.0
 """
-TOKEN = "GCE_TOKEN"
-"""Environment variable."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,21 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", nargs="?", type=PATH, default="runs", metavar="RUNS_DIR", help="folder of runs (default runs)"
     )
-    parser.add_argument("--host", type=NAME, default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument(
-        "--port", type=Count(0, 65_535), default=8800, help="port to listen on; 0 takes a free one (default 8800)"
-    )
-    parser.add_argument(
-        "--token", type=NAME, help=f"token that clients must give; the environment variable {TOKEN} keeps it out of ps"
-    )
-    parser.add_argument(
-        "--allow-host",
-        type=NAME,
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further name of this server, as of a proxy",
-    )
+    address.add_arguments(parser, port=8800)
     parser.add_argument(
         "--tasks",
         type=NAMES,
@@ -76,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         from gce.app.web.settings import WebSettings
     except ImportError as error:
         raise MissingExtra((error.name or "starlette").split(".")[0], "web") from error
-    token = arguments.token or os.environ.get(TOKEN) or None
+    where = address.address_of(arguments)
     settings = WebSettings(
         arguments.folder,
-        arguments.host,
-        arguments.port,
-        token,
-        frozenset(arguments.allow_host),
+        where.host,
+        where.port,
+        where.token,
+        where.names,
         tasks=arguments.tasks,
         models=arguments.models,
         jobs=arguments.jobs,

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
@@ -27,14 +27,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gce.app.web.settings import WebSettings
-
-__all__ = ["LIMITS", "Keys", "Limits", "Safety", "checks_forms", "form_token"]
+__all__ = ["LIMITS", "Keys", "Limits", "Reached", "Safety", "checks_forms", "form_token"]
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 VISITOR, SESSION = "gce_visitor", "gce_session"
 """Cookies: whom a form's token is for, and who gave the server's token."""
-OPEN = ("/login", "/static/", "/healthcheck", "/favicon.ico")
+OPEN = ("/login", "/static/", "/health", "/favicon.ico")
 """Paths that need no token."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -106,13 +104,27 @@ def _cookie(headers: Headers, name: str) -> str:
     return "" if found is None else found.value
 
 
+class Reached(Protocol):
+    """What has to be known of a server's address: see `gce.app.web.address.Address`."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names by which it is reached, besides localhost and addresses."""
+        ...
+
+    @property
+    def local(self) -> bool:
+        """Whether it is reached from this machine alone."""
+        ...
+
+
 class Safety:
     """The application behind its checks."""
 
     def __init__(
         self,
         app: ASGIApp,
-        settings: WebSettings,
+        settings: Reached,
         keys: Keys,
         refuse: Callable[[Request, int], Response],
         limits: Limits = LIMITS,

@@ -1,32 +1,45 @@
-"""The application on a socket."""
+"""An application on a socket."""
 
 from __future__ import annotations
 
 import socket
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from gce.app.terminal import put
+from gce.app.web.address import Address
 from gce.app.web.application import application
 from gce.app.web.settings import WebSettings
 from gce.errors import BadInput
 
-__all__ = ["serve"]
+__all__ = ["listen", "run", "serve"]
 
 
 def serve(settings: WebSettings) -> None:
     """Serve until it is interrupted. BadInput where the address cannot be had."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listening = socket.create_server((settings.host, settings.port), family=family, backlog=128)
-    except OSError as error:
-        where = f"{settings.host} port {settings.port}"
-        raise BadInput(f"cannot listen on {where}: {error.strerror or error}", hint="give another {port}") from error
+    listening = listen(settings.address)
     settings.folder.mkdir(exist_ok=True)
-    # asyncio leaves it to sockets that name their protocol: without it, answers on a kept connection wait 40 ms.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     app = application(settings)
     app.state.launcher.jobs.hold()
+    run(app, listening, settings.address, f"serving {settings.folder}")
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens there; BadInput where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listening = socket.create_server((address.host, address.port), family=family, backlog=128)
+    except OSError as error:
+        where = f"{address.host} port {address.port}"
+        raise BadInput(f"cannot listen on {where}: {error.strerror or error}", hint="give another {port}") from error
+    # asyncio leaves it to sockets that name their protocol: without it, answers on a kept connection wait 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def run(app: ASGIApp, listening: socket.socket, address: Address, what: str) -> None:
+    """Serve an application until it is interrupted; `what` is said of it."""
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -38,6 +51,6 @@ def serve(settings: WebSettings) -> None:
         proxy_headers=False,
         h11_max_incomplete_event_size=32_768,
     )
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    put(f"serving {settings.folder} at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    put(f"{what} at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
     uvicorn.Server(config).run(sockets=[listening])

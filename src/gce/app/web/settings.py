@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 from attrs import field, frozen
 
+from gce.app.web.address import Address
 from gce.errors import BadInput
 
-__all__ = ["LEAST_OF_A_TOKEN", "MOST_OF_A_TOKEN", "RUNS", "WebSettings"]
+__all__ = ["RUNS", "WebSettings"]
 
 RUNS = Path("runs")
 """The default folder, made where it is missing."""
-LEAST_OF_A_TOKEN, MOST_OF_A_TOKEN = 16, 256
-"""Characters."""
 
 
 @frozen
@@ -40,27 +38,14 @@ class WebSettings:
     def __attrs_post_init__(self) -> None:
         if not self.folder.is_dir() and self.folder != RUNS:
             raise BadInput(f"expected a folder of runs, found none at {self.folder}: create it, or give another one")
-        if self.token is None and not self.local:
-            raise BadInput(
-                f"expected a token for the address {self.host}, which other machines reach",
-                hint="set the environment variable GCE_TOKEN or give {token}, or leave out {host}",
-            )
-        if self.token is not None and not (
-            LEAST_OF_A_TOKEN <= len(self.token) <= MOST_OF_A_TOKEN and self.token.isascii()
-        ):
-            raise BadInput(
-                f"expected a token of {LEAST_OF_A_TOKEN} to {MOST_OF_A_TOKEN} ASCII characters, got {len(self.token)}"
-            )
+        Address(self.host, self.port, self.token, self.names)  # Which checks them.
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return Address(self.host, self.port, self.token, self.names)
 
     @property
     def local(self) -> bool:
         """Whether it is reached from this machine alone."""
-        return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether it is an address or the name of this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        return self.address.local
