@@ -53,6 +53,8 @@ class TrainKeywords(StoppingKeywords, total=False):
 
     adapter: str
     sampler: str
+    sampler_folder: str
+    sampler_difference_limit: float | None
     precision: Precision
     load_in_4bit: bool
     device: str | None

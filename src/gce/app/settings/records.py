@@ -133,9 +133,25 @@ class ModelSettings:
     sampler: str = setting(
         "",
         NAME,
-        "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf "
-        "(default: the model itself)",
+        "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf, "
+        "or the URL of gce serve-policy, vLLM or SGLang, as http://HOST:PORT/v1 (default: the model itself)",
         flag="--sampler",
+    )
+    sampler_folder: str = setting(
+        "",
+        NAME,
+        "folder in which --sampler http://... writes adapters for vLLM and SGLang; it must have the same path there",
+        flag="--sampler-folder",
+        omit_default=True,
+    )
+    sampler_difference_limit: float | None = setting(
+        None,
+        DECIMAL,
+        "stop the run if log-probabilities of the same tokens in learner and --sampler differ by more on average, nats "
+        "per token (default: no limit; they differ by about 0.01 in bfloat16)",
+        flag="--sampler-difference-limit",
+        unit="nats",
+        omit_default=True,
     )
     precision: Precision = setting(
         FLOAT32,

@@ -13,6 +13,7 @@ from gce.app.training.credit import credited
 from gce.app.training.cut_off import first_cut_off
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
+from gce.app.training.sampler_difference import sampler_difference
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
 from gce.app.training.time_limit import in_minutes, is_over, stage
@@ -49,6 +50,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
             run.watcher.say(line)
     elif cut_off := first_cut_off(run, rollouts):
         run.watcher.say(cut_off)
+    apart = None if warming_up else sampler_difference(run, number, rollouts)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)
@@ -58,7 +60,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     looked = run.clock.now()
 
     seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
-    record = iteration_record(run, state, sampled, buffer, admitted, reports, dev, seconds)
+    record = iteration_record(run, state, sampled, buffer, admitted, reports, dev, seconds, apart)
     state = next_state(state, record, showed, drawn, buffer, updates, warming_up=warming_up)
     commit(run, state, record, sampled, admitted)
     run.watcher.iteration(record)

@@ -93,8 +93,12 @@ def iteration_record(
     reports: Sequence[UpdateReport],
     dev: Sequence[Answer],
     seconds: Mapping[str, float],
+    apart: float | None = None,
 ) -> IterationRecord:
-    """The record of the iteration after `state`: what was sampled, admitted, learned and measured."""
+    """The record of the iteration after `state`: what was sampled, admitted, learned and measured.
+
+    `apart` is the difference of learner and sampler where the steps do not tell it.
+    """
     rollouts = without_failed(sampled)
     taken = [report for report in reports if report.tokens]
     return IterationRecord(
@@ -111,7 +115,7 @@ def iteration_record(
         dev_reward=rewards_of_answers(dev),
         seconds=seconds,
         failed=Counter(rollout.judged.problem.tier for rollout in sampled if rollout.judged.failed),
-        metrics=_metrics(run, state, rollouts, taken),
+        metrics=_metrics(run, state, rollouts, taken, apart),
         saved=_saved(run, sampled),
         credit_tokens=_credit_tokens(sampled),
     )
@@ -129,9 +133,12 @@ def _credit_tokens(rollouts: Sequence[Rollout]) -> int:
     return sum(each.values.cost for each in rollouts if each.values is not None)
 
 
-def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequence[UpdateReport]) -> TrainingMetrics:
+def _metrics(
+    run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequence[UpdateReport], apart: float | None
+) -> TrainingMetrics:
     rewards = [each.judged.reward or 0.0 for each in rollouts]
     lengths = [each.tokens for each in rollouts if each.tokens is not None]
+    first = taken[0].logp_difference if taken else None
     return TrainingMetrics(
         reward=_mean(rewards),
         reward_std=stdev(rewards) if len(rewards) > 1 else None,
@@ -140,7 +147,7 @@ def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequ
         approx_kl=_mean([report.approx_kl for report in taken]),
         clipped_low=_mean([report.clipped_low for report in taken]),
         clipped_high=_mean([report.clipped_high for report in taken]),
-        logp_difference=taken[0].logp_difference if taken else None,
+        logp_difference=apart if first is None else first,
         max_logp_difference=taken[0].max_logp_difference if taken else None,
         max_length=max(lengths, default=None),
         tokens=state.tokens

@@ -188,6 +188,8 @@ class Offered:
         for name, model in (("model.name", settings.model.name), ("model.sampler", settings.model.sampler)):
             if model not in ("", *self.models):
                 raise _not_offered(name, model, self.models)
+        if settings.model.sampler_folder:
+            raise _not_offered("model.sampler_folder", settings.model.sampler_folder, ("nothing",))
         if settings.executor.runner == UNSAFE:
             raise _not_offered("executor.runner", UNSAFE, ("a sandbox",))
         if settings.executor.kind != LOCAL:

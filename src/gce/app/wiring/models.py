@@ -269,13 +269,26 @@ def _with_sampler(
     from gce.adapters.models.wrappers.other_sampler import WithSampler
 
     name = settings.model.sampler
-    settings = evolve(settings, model=evolve(settings.model, name=name))
-    sampler = find_model(settings, task)
+    if name.startswith(HTTP):
+        sampler: Model = _policy_sampler(name, settings)
+    else:
+        settings = evolve(settings, model=evolve(settings.model, name=name))
+        sampler = find_model(settings, task)
     if not isinstance(sampler, Sampler) or not isinstance(sampler, Adaptable):
         raise BadInput(f"sampler {name} takes no adapter: give one of the same base, such as {LLAMA}FILE.gguf")
     if not isinstance(model, Scorer) or not isinstance(model, Probe):
         raise BadInput(f"model {settings.model.name} takes no sampler", hint="leave out {model.sampler}")
     return WithSampler(model, _sampled_by_workers(sampler, settings, say))
+
+
+def _policy_sampler(url: str, settings: TrainSettings) -> Model:
+    from gce.adapters.models.servers.policy_sampler import load_policy_sampler
+
+    check_precision(settings.model.precision, url)
+    given, folder = settings.model, settings.model.sampler_folder
+    return load_policy_sampler(
+        url, concurrency=given.concurrency, timeout=given.timeout, folder=Path(folder) if folder else None
+    )
 
 
 def _on_workers(model: LearningModel, settings: TrainSettings, say: Callable[[str], None] | None) -> LearningModel:

@@ -43,21 +43,31 @@ def body_of_request(
     return {"model": model, **provider.dialect.conversation(request.messages), **named}
 
 
-def completion_of(request: SampleRequest, choice: Choice, reply: Reply, policy: str) -> Completion:
-    """Return the completion that one choice of a reply is."""
+def completion_of(
+    request: SampleRequest, choice: Choice, reply: Reply, policy: str, *, at_1: bool = False
+) -> Completion:
+    """Return the completion that one choice of a reply is.
+
+    `at_1`: the server's log-probabilities are those at temperature 1, whatever the temperature.
+    """
     ends = ENDS.get(choice.finish_reason)
     if ends is None:
         error = ended_by_the_server(choice)
         return Completion(request.key, "", "error", policy, prompt_tokens=reply.prompt_tokens, error=error)
     text = cut_before(choice.text, request.stop)
     cut = text != choice.text
-    tells_all = not cut and request.temperature == 1 and reply.counted == reply.tokens
+    tells_all = not cut and (at_1 or request.temperature == 1) and reply.counted == reply.tokens
+    ids, prompt, sampling = choice.token_ids, reply.prompt_token_ids, choice.sampling_log_probabilities
+    tells_ids = not cut and ids and prompt and (not tells_all or len(ids) == choice.tokens)
     return Completion(
         key=request.key,
         text=text,
         finish_reason="stop" if cut else ends,
         policy=policy,
+        prompt_token_ids=prompt if tells_ids else None,
+        token_ids=ids if tells_ids else None,
         log_probabilities=choice.log_probabilities if tells_all else None,
+        sampling_log_probabilities=sampling if tells_ids and len(sampling or ()) == len(ids or ()) else None,
         prompt_tokens=reply.prompt_tokens,
         tokens=reply.tokens if len(reply.choices) == 1 else choice.tokens,
         reasoning=choice.reasoning,

@@ -45,6 +45,10 @@ class Choice:
     log_probabilities: tuple[float, ...] | None = None
     reasoning: str = ""
     """What the server reports apart from the answer."""
+    token_ids: tuple[int, ...] | None = None
+    """Those of the answer, with the end token if it was sampled."""
+    sampling_log_probabilities: tuple[float, ...] | None = None
+    """Those under the distribution that was sampled from."""
 
 
 @frozen
@@ -55,6 +59,11 @@ class Reply:
     prompt_tokens: int | None
     tokens: int | None
     """Generated tokens of all choices, reasoning included."""
+    prompt_token_ids: tuple[int, ...] | None = None
+    model: str = ""
+    """Which model answered, as the server calls it."""
+    fingerprint: str = ""
+    """What identifies its weights; empty if the server does not tell."""
 
     @property
     def counted(self) -> int:

@@ -41,7 +41,7 @@ from gce.adapters.models.servers.connection import (
     pause_before,
     split_url,
 )
-from gce.adapters.models.servers.dialect import ENDS, NotAReplyError, Reply
+from gce.adapters.models.servers.dialect import ENDS, Choice, NotAReplyError, Reply
 from gce.adapters.models.servers.faults import fault_of, status_of, what_is_told
 from gce.adapters.models.servers.providers import SERVER, Provider, split_name
 from gce.domain.completions import Completion, SampleRequest
@@ -49,9 +49,17 @@ from gce.domain.models import ModelInfo
 from gce.domain.spending import Price, Used, cost_of
 from gce.errors import ModelError, Unfinished, one_line
 
-__all__ = ["HttpModel", "Usage", "load_http_model", "load_provider_model"]
+__all__ = [
+    "HttpModel",
+    "NoAnswerInTries",
+    "RefusedError",
+    "Usage",
+    "groups_of",
+    "load_http_model",
+    "load_provider_model",
+]
 
-_OPTIONAL = ("n", "logprobs", "seed", "stop")
+_OPTIONAL = ("n", "logprobs", "return_token_ids", "seed", "stop")
 """Optional fields, in the order in which they are left out if the server refuses them."""
 _POLL = 0.05
 """Seconds between looks at whether a request is allowed yet."""
@@ -272,7 +280,7 @@ class HttpModel:
 
         try:
             async with self._connection.client() as client, asyncio.TaskGroup() as tasks:
-                for group in _groups(requests):
+                for group in groups_of(requests):
                     tasks.create_task(answer(group))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures.exceptions[0].__cause__
@@ -281,7 +289,7 @@ class HttpModel:
 
     async def _ask(self, client: Client, group: Sequence[SampleRequest]) -> list[Completion]:
         """Return completions of some requests of a group, always of a single one; the rest must be sent alone."""
-        wanted = {name: value for name, value in parameters_of(group).items() if self._takes(name, value)}
+        wanted = {name: value for name, value in self._parameters(group).items() if self._takes(name, value)}
         failures, most = 0, most_used(group, self._price)
         # Refusals are cheap for a server, so find the smallest set of fields that it refuses.
         fields = [name for name in _OPTIONAL if name in wanted]
@@ -302,13 +310,13 @@ class HttpModel:
                 ended = [pair for pair in pairs if pair[1].finish_reason in ENDS]
                 if len(group) > 1:
                     self._count(Usage(retries=len(pairs) - len(ended)))
-                    return [completion_of(request, choice, reply, self._policy) for request, choice in ended]
+                    return [self._completion(request, choice, reply) for request, choice in ended]
                 if ended or failures + 1 == self._attempts:
-                    return [completion_of(*pairs[0], reply, self._policy)]
+                    return [self._completion(*pairs[0], reply)]
                 raise FailedError(ended_by_the_server(reply.choices[0]))
             except _NoAnswerError as error:
                 return [Completion(each.key, "", error.reason, self._policy, error=str(error)) for each in group]
-            except _RefusedError as error:
+            except RefusedError as error:
                 others = next(subsets, None) if error.may_be_a_field else None
                 if others is None:
                     raise ModelError(f"{self.url} refuses a request of {self.name!r}: {error}") from error
@@ -316,12 +324,19 @@ class HttpModel:
             except FailedError as error:
                 failures += 1
                 if failures == self._attempts:
-                    raise ModelError(
+                    raise NoAnswerInTries(
                         f"{self.url} gave no answer in {failures} {'try' if failures == 1 else 'tries'}, at last "
                         f"{error}: does the server run?"
                     ) from error
                 self._count(Usage(retries=1))
                 await self._sleep(pause_before(error, group[0].seed, failures))
+
+    def _parameters(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
+        """Return the parameters of a request for a group."""
+        return parameters_of(group)
+
+    def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
+        return completion_of(request, choice, reply, self._policy)
 
     def _takes(self, name: str, value: object) -> bool:
         """Return whether a parameter is to be sent; a temperature that is not the default is left out only by table."""
@@ -362,7 +377,7 @@ class HttpModel:
                 raise _NoAnswerError("error", f"the provider blocked it: {told}")
             case "failed":
                 raise FailedError(words, pause=answer.pause, limited=status in (429, 529))
-        raise _RefusedError(words, may_be_a_field=status in (400, 422))
+        raise RefusedError(words, status=status)
 
     def _may_send(self, request: Sent, most: Used) -> bool:
         """Reserve and note a request, if both limits and rates allow it now; Unfinished if limits never will."""
@@ -396,12 +411,17 @@ class _NoAnswerError(Exception):
         self.reason = reason
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """A refusal that a retry does not change."""
 
-    def __init__(self, words: str, *, may_be_a_field: bool) -> None:
+    def __init__(self, words: str, *, status: int) -> None:
         super().__init__(words)
-        self.may_be_a_field = may_be_a_field
+        self.status = status
+        self.may_be_a_field = status in (400, 422)
+
+
+class NoAnswerInTries(ModelError):
+    """A request has failed too often."""
 
 
 def _offered(base: str, key: str, provider: Provider) -> str:
@@ -420,7 +440,7 @@ def _offered(base: str, key: str, provider: Provider) -> str:
     return one_line(f"; it offers {', '.join(map(str, names))}", MOST_WORDS) if names else ""
 
 
-def _groups(requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
+def groups_of(requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
     """Group requests that may be choices of one response, in order of first appearance."""
     alike: dict[Any, list[SampleRequest]] = defaultdict(list)
     for request in requests:

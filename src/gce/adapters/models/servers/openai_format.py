@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import evolve
+
 from gce.adapters.models.servers.dialect import Choice, Dialect, NotAReplyError, Reply, as_count, storable
 from gce.adapters.models.servers.json_bodies import Unreadable
 from gce.domain.problems import Message
@@ -37,6 +39,9 @@ def read_reply(body: Any) -> Reply:
         choices=tuple(choice for _, choice in sorted(choices, key=lambda choice: choice[0])),
         prompt_tokens=prompt,
         tokens=completion,
+        prompt_token_ids=_ids(body.get("prompt_token_ids")),
+        model=_text(body.get("model")),
+        fingerprint=_text(body.get("system_fingerprint")),
     )
 
 
@@ -52,12 +57,27 @@ def _choice(found: Any) -> tuple[int, Choice]:
     match found.get("logprobs"):
         case {"content": [*entries]}:
             values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
-            sound = all(type(value) in (int, float) and -1e6 < value <= 1e-3 for value in values)
-            log_probabilities = tuple(map(float, values)) if sound else None
-            choice = Choice(text, reason, len(values), log_probabilities, reasoning=reasoning)
+            choice = Choice(text, reason, len(values), _log_probabilities(values), reasoning=reasoning)
         case _:
             choice = Choice(text, reason, reasoning=reasoning)
-    return as_count(found.get("index")) or 0, choice
+    ids, sampling = _ids(found.get("token_ids")), _log_probabilities(found.get("sampling_logprobs"))
+    return as_count(found.get("index")) or 0, evolve(choice, token_ids=ids, sampling_log_probabilities=sampling)
+
+
+def _log_probabilities(values: Any) -> tuple[float, ...] | None:
+    """Return the values if all of them are log-probabilities."""
+    sound = isinstance(values, list) and all(type(v) in (int, float) and -1e6 < v <= 1e-3 for v in values)
+    return tuple(map(float, values)) if sound else None
+
+
+def _ids(values: Any) -> tuple[int, ...] | None:
+    """Return the values if all of them are token ids; they are no part of OpenAI's format, but vLLM tells them."""
+    sound = isinstance(values, list) and all(as_count(value) is not None for value in values)
+    return tuple(values) if sound else None
+
+
+def _text(value: Any) -> str:
+    return storable(value) if isinstance(value, str) else ""
 
 
 def _apart(content: str) -> tuple[str, str]:

@@ -31,7 +31,8 @@ def train_settings_schema(offered: Offered) -> dict[str, Any]:
     for section, members in groupby(all_settings().values(), lambda each: each.name.rpartition(".")[0]):
         found = _object(list(members))
         properties |= {section: {**found, "description": about(section)}} if section else found["properties"]
-    for name, choices in {"name": ("", *offered.models), "sampler": ("", *offered.models), "adapter": ("",)}.items():
+    named = {"name": ("", *offered.models), "sampler": ("", *offered.models)}
+    for name, choices in {**named, "adapter": ("",), "sampler_folder": ("",)}.items():
         properties["model"]["properties"][name]["enum"] = list(choices)
     properties["task"]["enum"] = list(offered.tasks)
     properties["executor"]["properties"]["runner"]["enum"].remove(UNSAFE)

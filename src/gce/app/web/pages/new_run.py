@@ -68,7 +68,7 @@ LABELS = {
 }
 """Words of a form in place of a setting's own name and help, which is made for the command line."""
 HIDDEN = (
-    *("model.adapter", "model.sampler"),
+    *("model.adapter", "model.sampler", "model.sampler_folder", "model.sampler_difference_limit"),
     *("executor.kind", "executor.workers", "executor.address", "executor.gpus_per_worker"),
 )
 """They name files, code or other machines; a run's adapter has a field of its own."""

@@ -124,7 +124,8 @@ async def _load(request: Request) -> Response:
     except OtherWeights:
         return _error(409, f"other weights are loaded as {name}: unload them, or give another lora_name")
     put(f"loaded adapter {name}: {identity[:12]}")
-    return JSONResponse({"id": name, "object": "model", "fingerprint": identity})
+    base = batches.policy.models()[batches.policy.name]
+    return JSONResponse({"id": name, "object": "model", "fingerprint": identity, "base": base})
 
 
 async def _unload(request: Request) -> Response:
