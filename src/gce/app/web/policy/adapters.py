@@ -91,7 +91,8 @@ class Policy:
             raise UnknownModel(name)
         if name != self._on:
             self._put_on(name, self._held[name].state if name in self._held else self._nothing_learned())
-        return self.model.sample(requests)
+        identity = self.models()[name]  # Of the base too, which has an adapter of zeros once it has had another.
+        return (evolve(completion, policy=identity) for completion in self.model.sample(requests))
 
     def _put_on(self, name: str, state: ModelState) -> None:
         """Give the model an adapter. BadInput if it does not fit."""

@@ -126,7 +126,10 @@ def adapter_of(body: Mapping[str, Any], folder: Path | None) -> ModelState:
         raise BadInput("expected lora_files, an object with the files of a checkpoint in base64, or lora_path")
     if folder is None:
         raise BadInput("this server reads no paths of clients: send lora_files, or start it with --adapters DIR")
-    place = (folder / path).resolve()
+    try:
+        place = (folder / path).resolve()
+    except (OSError, ValueError) as error:  # As of a null byte.
+        raise BadInput("expected lora_path that can be a path") from error
     if not place.is_relative_to(folder.resolve()):
         raise BadInput("expected lora_path inside the folder of adapters")
     try:
