@@ -85,7 +85,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify", "audit-environments"}
     others = {"train", "evaluate", "attack", "orchestrate", "critic", "plan", "power", "models", "path", "doctor"}
-    others |= {"completion", "import"}
+    others |= {"completion", "import", "serve-policy"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 
 
@@ -94,7 +94,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     ran = gce(command, "--help")
     assert ran.status == 0
     assert f"usage: gce {command} [options]" in ran.out
-    assert "--json" in ran.out or command in ("completion", "new", "serve", "show", "transcript")
+    assert "--json" in ran.out or command in ("completion", "new", "serve", "serve-policy", "show", "transcript")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])

@@ -169,20 +169,18 @@ def test_when_the_server_is_gone_for_good_completions_say_so() -> None:
 SMALL: dict[str, Any] = {"problems": 6, "samples": 3, "iterations": 2, "test": 0, "dev": 0}
 
 
-def run_with(url: str, run_dir: Path, **more: Any) -> Any:
-    return gce.train(
-        task=ADDITION, model=careless(None, None), run_dir=run_dir, progress=False, **SMALL, **{"sampler": url, **more}
-    )
+def run_with(url: str, **more: Any) -> Any:
+    return gce.train(task=ADDITION, model=careless(None, None), progress=False, sampler=url, **SMALL, **more)
 
 
-def test_a_limit_stops_a_run_whose_sampler_differs(tmp_path: Path) -> None:
+def test_a_limit_stops_a_run_whose_sampler_differs() -> None:
     model = careless(None, None)
     with Served(policy_app(Shifted(model._answer))) as server:
-        run_with(server.url, tmp_path / "without")
+        run_with(server.url)
         with pytest.raises(GceError, match=r"differ by 0\.5000 nats per token on average, at most 0\.1 are allowed"):
-            run_with(server.url, tmp_path / "with", sampler_difference_limit=0.1)
+            run_with(server.url, sampler_difference_limit=0.1)
     with Served(policy_app(model)) as server:
-        run_with(server.url, tmp_path / "equal", sampler_difference_limit=0.1)
+        run_with(server.url, sampler_difference_limit=0.1)
 
 
 TRAIN = ("--model", "gce-tiny", "--threads", "1", "--iterations", "2", "--problems", "6", "--rollouts", "4")
