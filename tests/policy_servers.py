@@ -190,7 +190,7 @@ class Imitation:
         if name not in ("base", *self.loaded):
             said = f"Got LoRA adapter that has never been loaded: {name}, it is not loaded"
             return _error(400, said) if self.kind == "sglang" else _error(404, f"The model `{name}` does not exist.")
-        choices = []
+        choices: list[dict[str, Any]] = []
         for place in range(body.get("n", 1)):
             text = f"w{(body['seed'] + place) % 97}"
             entries = [{"token": letter, "logprob": -1.5} for letter in [*text, ""]]
