@@ -183,8 +183,8 @@ def test_a_limit_stops_a_run_whose_sampler_differs() -> None:
         run_with(server.url, sampler_difference_limit=0.1)
 
 
-TRAIN = ("--model", "gce-tiny", "--threads", "1", "--iterations", "2", "--problems", "6", "--rollouts", "4")
-TRAIN += ("--test", "0", "--dev", "0", "--algorithm", "grpo")
+TRAIN = ["--model", "gce-tiny", "--threads", "1", "--iterations", "2", "--problems", "6", "--rollouts", "4"]
+TRAIN += ["--test", "0", "--dev", "0", "--algorithm", "grpo"]
 
 
 def train(sampler: str, run: Path) -> dict[str, bytes]:

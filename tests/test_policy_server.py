@@ -74,7 +74,7 @@ def test_an_adapter_is_loaded_used_and_unloaded(client: TestClient) -> None:
     model = own()
     for name, value in (("one", 1.0), ("two", 2.0)):
         model.restore(learned(value))
-        body = {"lora_name": name, "lora_files": files_of(learned(value))}
+        body: dict[str, Any] = {"lora_name": name, "lora_files": files_of(learned(value))}
         found = client.post("/v1/load_lora_adapter", json=body)
         assert found.status_code == 200 and found.json()["fingerprint"] == model.info().identity
         assert client.post("/v1/load_lora_adapter", json=body).json() == found.json(), "twice is no change"
