@@ -257,16 +257,16 @@ def test_another_model_paraphrases_lines_and_what_changes_the_meaning_stays_as_i
     _, (more,) = paraphrased("attack@paraphrase+2", beliefs, problem, lambda line: f"well, {line}")
     assert more.split("\n")[changed[0]] == f"well, {lines[changed[0]]}", "fewer edits are the first of more"
     for lost in (lambda line: f"{line} 7", lambda line: "", lambda line: f"{line}\nand more"):
-        held, shown = paraphrased("attack@paraphrase+3", beliefs, problem, lost)
-        assert held.last.failed and "does not keep the meaning" in held.last.reason and shown == []
+        held, none = paraphrased("attack@paraphrase+3", beliefs, problem, lost)
+        assert held.last.failed and "does not keep the meaning" in held.last.reason and none == []
     held, (shown,) = paraphrased("attack@paraphrase+0", beliefs, problem, lambda line: "never asked")
     assert shown == text_of(problem) and not held.last.failed
 
 
 def test_paraphrases_of_a_schedule_are_read_back_into_the_same_project() -> None:
     (problem,) = drawn("T2", 1)
-    held, shown = paraphrased("attack@paraphrase+50", TASK, problem, lambda line: line.upper())
-    assert held.last.failed or all(restates(problem.instance, each) for each in shown)
+    held, prompts = paraphrased("attack@paraphrase+50", TASK, problem, lambda line: line.upper())
+    assert held.last.failed or all(restates(problem.instance, each) for each in prompts)
 
 
 @pytest.mark.parametrize("written", ["", "paraphrase+important", "fgsm", "typos+1001", "typos+seed=x", "typos+-1"])

@@ -175,6 +175,8 @@ def test_a_job_that_ends_soon_after_its_run_began_leads_to_the_run(client: Clien
     assert "other" in client.get("/").text, "the folder has been listed"
     assert 'id="run"' in client.get(f"/jobs/{job}").text and "hidden>Open the run" in client.get(f"/jobs/{job}").text
     written(tmp_path / "one", 1)
+    page = client.get(f"/runs/{run_id(Path('one'))}").text
+    assert "data-events" in page and 'id="stale"' in page, "what the script shows and hides while the job goes on"
     client.post(f"/api/v1/jobs/{job}/cancel")
     assert '"has_run": true' in client.get(f"/api/v1/jobs/{job}/events").text
     assert "hidden>Open the run" not in client.get(f"/jobs/{job}").text
