@@ -97,13 +97,8 @@ class TaskReport:
         """How many answers each check tried, and how many got what they should not; why some was not checked."""
         names = dict.fromkeys((*self.tried, *self.found))
         rows = [f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}" for name in names]
-        return "\n".join(
-            [
-                *(f"not checked: {each}" for each in self.not_checked),
-                f"  {'check':<12}{'tried':>9}{'found':>7}",
-                *rows,
-            ]
-        )
+        why = [f"not checked: {each}" for each in self.not_checked]
+        return "\n".join([f"  {'check':<12}{'tried':>9}{'found':>7}", *rows, *map(printable, why)])
 
     def _not_checked(self) -> Iterator[str]:
         """Names alone, but what keeps most attacks from being tried."""
