@@ -65,7 +65,7 @@ def test_no_right_answer_at_all_is_said_at_once_with_three_answers() -> None:
     assert len(samples) == 3 and len({sample.split(":")[0] for sample in samples}) == 2, "from both tiers"
     for sample in samples:
         assert re.fullmatch(r'  T[01]: "no idea\\x1b\[2J\\n w\d+"  <- \d+ is off by 1\.', sample), sample
-    for proposal in ("(warm_up=100)", "(bootstrap='few-shot')", "(model)"):
+    for proposal in ("(warm_up=100: 100 optimizer steps before rollouts)", "(bootstrap='few-shot')", "(model)"):
         assert proposal in proposals
     assert "easier" not in proposals, "all tiers that train were asked"
 

@@ -278,7 +278,7 @@ def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> N
     task = gce.task(WORDS, share_of_words, name="words")
     report, audited = checked(task), gce.audit(task, progress=False)
     assert not report.ok and not audited.ok
-    assert "blind, passes: repeats the prompt: 10 of 10 right on all, the limit is 25 %" in str(report)
+    assert "blind, passes: repeats the prompt: 10 of 10 right, the limit is 25 %" in str(report)
     assert "above the limit of 25 %: repeats the prompt on all, lower bound 72.2 %" in str(audited)
     assert "add a column `answer`" in str(report) and "`worked`" not in str(report)
 
@@ -317,7 +317,7 @@ def test_partial_credit_of_a_fixed_text_is_found() -> None:
     report, audited = checked(task), gce.audit(task, progress=False)
     assert set(report.found) == {"blind"} and {each.kind for each in report.findings} == {"partial credit"}
     said = [each.message for each in report.findings]
-    assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems of all") for each in said)
+    assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems without") for each in said)
     assert any(each.startswith("always ") for each in said), "a hostile text too"
     low = mean_of_problems([0.9] * 10).low
     lines = [each for each in str(audited).splitlines() if "above the limit" in each]
@@ -343,7 +343,7 @@ def test_copying_a_part_of_the_prompt_is_found() -> None:
     task = gce.task(ANAGRAMS, same_letters, name="anagrams")
     report, audited = checked(task), gce.audit(task, progress=False)
     (finding,) = report.findings
-    assert finding.message.startswith("best copied part of the prompt gets a mean reward of 0.70 on 7 problems of all")
+    assert finding.message.startswith("best copied part of the prompt gets a mean reward of 0.70 on 7 problems without")
     assert finding.severity == "critical" and sorted(finding.response) == sorted(finding.known) != []
     assert report.floor is not None and report.floor.unearned == pytest.approx(0.7)
     assert "mean reward above the limit of 0.25: best copied part of the prompt on all, 0.70" in str(audited)

@@ -237,7 +237,39 @@ def test_important_words_go_first() -> None:
     assert text.count(word) == text_of(problem).count(word) - 1 and text.lower() == text_of(problem).lower()
 
 
-@pytest.mark.parametrize("written", ["", "fgsm", "typos+1001", "typos+seed=x", "typos+-1"])
+def paraphrased(name: str, task: Task, problem: Problem, write: Any) -> tuple[Conversation, list[str]]:
+    """The conversation with a paraphraser, and the prompts that the model under test was shown."""
+    shown: list[str] = []
+    model = ScriptedModel(lambda request: shown.append(request.messages[-1].content) or "no")  # type: ignore[func-returns-value]
+    writer = ScriptedModel(lambda request: write(request.messages[-1].content.rpartition("\n")[2]))
+    roles = {"another": writer}
+    (held,) = converse(find_strategy(name), model, task, TaskVerifier(task), [problem], Settings(), roles=roles)
+    return held, shown
+
+
+def test_another_model_paraphrases_lines_and_what_changes_the_meaning_stays_as_it_was() -> None:
+    beliefs = TASKS["beliefs"]
+    (problem,) = drawn("B3", 1, beliefs)
+    lines = text_of(problem).split("\n")
+    held, (shown,) = paraphrased("attack@paraphrase+1", beliefs, problem, lambda line: f"well, {line}")
+    changed = [place for place, line in enumerate(shown.split("\n")) if line != lines[place]]
+    assert len(changed) == 1 and shown.split("\n")[changed[0]] == f"well, {lines[changed[0]]}" and not held.last.failed
+    _, (more,) = paraphrased("attack@paraphrase+2", beliefs, problem, lambda line: f"well, {line}")
+    assert more.split("\n")[changed[0]] == f"well, {lines[changed[0]]}", "fewer edits are the first of more"
+    for lost in (lambda line: f"{line} 7", lambda line: "", lambda line: f"{line}\nand more"):
+        held, none = paraphrased("attack@paraphrase+3", beliefs, problem, lost)
+        assert held.last.failed and "does not keep the meaning" in held.last.reason and none == []
+    held, (shown,) = paraphrased("attack@paraphrase+0", beliefs, problem, lambda line: "never asked")
+    assert shown == text_of(problem) and not held.last.failed
+
+
+def test_paraphrases_of_a_schedule_are_read_back_into_the_same_project() -> None:
+    (problem,) = drawn("T2", 1)
+    held, prompts = paraphrased("attack@paraphrase+50", TASK, problem, lambda line: line.upper())
+    assert held.last.failed or all(restates(problem.instance, each) for each in prompts)
+
+
+@pytest.mark.parametrize("written", ["", "paraphrase+important", "fgsm", "typos+1001", "typos+seed=x", "typos+-1"])
 def test_options_that_do_not_exist_are_refused(written: str) -> None:
     with pytest.raises(BadInput, match="strategy attack@"):
         find_strategy(f"attack@{written}")
@@ -271,6 +303,10 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         attack(attacks=["pgd"])
     with pytest.raises(SettingError, match="edits"):
         attack(edits=[-1])
+    with pytest.raises(SettingError, match="give both"):
+        attack(attacks=["paraphrase"])
+    with pytest.raises(SettingError, match="give both"):
+        attack(attacks=["typos"], paraphraser="gce-tiny")
     for arguments, said in [(["--attacks", "pgd"], "--attacks"), (["--edits", "x"], "--edits"), (["--n", "0"], "--n")]:
         assert cli.main(["attack", *arguments]) == 2
         assert said in capsys.readouterr().err
@@ -286,6 +322,10 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     assert cli.main([*arguments, "--edits", "2", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["attack"], row["edits"]) for row in rows] == [("typos", 2)]
+    same = [*arguments[:-1], "paraphrase", "--paraphraser", f"scripted:{script}", "--edits", "1", "--json"]
+    assert cli.main(same) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["attack"], row["dropped"]) == ("paraphrase", 2), "a line that says nothing is no paraphrase"
 
 
 def test_the_battery_holds_the_reader_to_its_word() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import asdict, evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,17 +25,21 @@ from starlette.testclient import TestClient
 from test_web_pages import written
 from test_web_safety import HOSTILE, is_plain
 
+from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.runs.run_directory import RunDirectory
+from gce.app.loaded_model import LoadedModel
 from gce.app.options import NAME
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import settings_from
 from gce.app.web.api.schemas import NAME_PATTERN, train_settings_schema
+from gce.app.web.api.simulations import SIMULATIONS
 from gce.app.web.api.table import ENDPOINTS
 from gce.app.web.application import application
-from gce.app.web.asks import Offered
+from gce.app.web.asks import Attack, Consult, Offered, Orchestrate
 from gce.app.web.jobs import Jobs
 from gce.app.web.served import OWN, run_id
 from gce.app.web.settings import WebSettings
+from gce.app.web.worker import reply
 from gce.domain.serialization import to_plain
 from gce.errors import SettingError
 
@@ -170,6 +175,8 @@ def test_a_job_that_ends_soon_after_its_run_began_leads_to_the_run(client: Clien
     assert "other" in client.get("/").text, "the folder has been listed"
     assert 'id="run"' in client.get(f"/jobs/{job}").text and "hidden>Open the run" in client.get(f"/jobs/{job}").text
     written(tmp_path / "one", 1)
+    page = client.get(f"/runs/{run_id(Path('one'))}").text
+    assert "data-events" in page and 'id="stale"' in page, "what the script shows and hides while the job goes on"
     client.post(f"/api/v1/jobs/{job}/cancel")
     assert '"has_run": true' in client.get(f"/api/v1/jobs/{job}/events").text
     assert "hidden>Open the run" not in client.get(f"/jobs/{job}").text
@@ -187,12 +194,89 @@ def test_the_interface_of_isopro_has_its_envelope_of_errors(client: Client) -> N
     for path, body in (
         ("/simulate", {"type": "qa", "question": "?"}),
         ("/simulate", {"type": "orchestration", "prompt": "x"}),
+        ("/simulate", {"type": "workflow"}),
+        ("/simulate", {"type": 3}),
+        ("/simulate", {"prompt": "x"}),
+        ("/simulate/qa", {"task": "consultation@/etc/passwd"}),
+        ("/simulate/qa", {"run": "no-such-run"}),
+        ("/simulate/adversarial", {"problem": PROBLEM, "attack_type": "fgsm"}),
+        ("/simulate/adversarial", {"problem": PROBLEM, "num_steps": 11}),
+        ("/simulate/orchestration", {"problem": PROBLEM, "mode": "/etc/passwd.toml"}),
         ("/simulate/reason", {"prompt": " "}),
         ("/simulate/reason", {"prompt": "x", "model": "command:id"}),
     ):
         answer = client.post(path, json=body)
         assert answer.status_code == 400 and set(answer.json()) == {"error"}
-    assert client.post("/simulate/qa", json={}).status_code == 404
+    assert client.post("/simulate/workflow", json={}).status_code == 404
+
+
+def simulated(monkeypatch: pytest.MonkeyPatch, model: Any, kind: str, asked: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """The output of a simulation, and what each strategy came to, as the worker replies."""
+    loaded = LoadedModel(ScriptedModel(model), "scripted")
+    monkeypatch.setattr("gce.app.web.worker.load_model", lambda *_args, **_kwargs: loaded)
+    simulation = SIMULATIONS[kind]
+    given = {**asdict(asked), "strategies": simulation.strategies(asked), "adapter": "", "do": kind}
+    found = reply(json.loads(json.dumps(given)))
+    assert "error" not in found, found
+    return simulation.output(found), found["held"]
+
+
+def test_a_simulated_user_is_asked_and_the_history_ends_in_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ["Ask: How long does each job take?", "Answer: A 0"]
+    history, (held,) = simulated(
+        monkeypatch, lambda request: said[len(request.messages) // 2], "qa", Consult(persona_type="upset", num_turns=2)
+    )
+    assert [each["role"] for each in history] == ["user", "assistant", "user", "assistant"]
+    assert "I am tired of it!" in history[0]["content"] and [history[1]["content"], history[3]["content"]] == said
+    assert held["outcome"] in ("wrong", "unreadable") and held["calls"] == 2 and held["notes"]["questions"] == 1
+
+
+def test_attacked_prompts_stand_beside_the_original_and_none_without_edits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Attack(problem=PROBLEM, attack_type="typos", num_steps=2)
+    pairs, held = simulated(monkeypatch, lambda request: request.messages[-1].content[:300], "adversarial", asked)
+    assert len(pairs) == 2 and len(held) == 3
+    for pair in pairs:
+        assert pair["original_input"] != pair["perturbed_input"] and pair["original_output"] in pair["original_input"]
+    (same,), _ = simulated(monkeypatch, lambda request: "no", "adversarial", evolve(asked, edits=0, num_steps=1))
+    assert same["original_input"] == same["perturbed_input"]
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("agent", 1), ("sequence", 2), ("parallel", 3), ("node", 4)])
+def test_a_graph_answers_in_one_text(monkeypatch: pytest.MonkeyPatch, mode: str, calls: int) -> None:
+    text, (held,) = simulated(
+        monkeypatch, lambda request: "Answer: A 0", "orchestration", Orchestrate(problem=PROBLEM, mode=mode)
+    )
+    assert text == "Answer: A 0" and held["calls"] == calls and not held["right"]
+
+
+def test_an_unknown_persona_or_problem_is_said_in_a_line() -> None:
+    asked = {**asdict(Consult(persona_type="nobody")), "strategies": [], "adapter": "", "do": "qa"}
+    assert reply(asked)["error"].startswith("expected a persona of consultation (confused, ")
+    asked = {**asdict(Attack(problem="scheduling/none/dev/T0/3/0")), "strategies": [], "adapter": "", "do": "qa"}
+    assert "error" in reply(asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"type": "qa", "persona_type": "hurried", "model": "gce-tiny"}, list),
+        ({"type": "adversarial", "problem": PROBLEM}, list),
+        ({"type": "orchestration", "problem": PROBLEM, "mode": "sequence"}, str),
+    ],
+)
+def test_simulations_have_the_envelope_of_isopro(tmp_path: Path, asked: dict[str, Any], kind: type) -> None:
+    pytest.importorskip("mlx_lm")
+    with TestClient(application(WebSettings(tmp_path)), base_url="http://localhost") as client:
+        found = client.post("/simulate", json=asked).json()
+        assert set(found) == {"run_id", "output", "metadata"} and isinstance(found["output"], kind)
+        metadata = found["metadata"]
+        assert metadata["simulation_type"] == asked["type"]
+        assert all({"outcome", "right", "reward"} <= each.keys() for each in metadata["verdicts"])
+        refused = client.post("/simulate", json={**asked, "problem": "scheduling/none/dev/T0/3/0"})
+        assert refused.status_code == 400 and set(refused.json()) == {"error"}
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from gce import __version__
 from gce.app.options import nearest
 from gce.app.parser import HelpAll, Parser, UsageError
 from gce.app.terminal import is_verbose, note, put, shown_as
+from gce.app.termination import terminable
 from gce.domain.tasks import NoProblem
 from gce.errors import GceError, one_line
 
@@ -101,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _read_enough()
     option = partial(_option, parsed.command)
-    with shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color, option=option):
+    shown = shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color, option=option)
+    with terminable(), shown:
         return _run(name, parsed, arguments)
 
 

@@ -12,11 +12,14 @@ from gce.app.wiring.models import MODEL_HELP
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.attacks import ATTACKS
 from gce.domain.serialization import to_plain
-from gce.domain.strategies.attack import MOST_EDITS
+from gce.domain.strategies.attack import MOST_EDITS, PARAPHRASE
 
 __all__ = ["add_arguments", "run"]
 
-_ATTACKS = "\n".join(f"  {name:<12} {each.help}" for name, each in ATTACKS.items())
+_HELPS = {name: each.help for name, each in ATTACKS.items()} | {
+    PARAPHRASE: "a line in the words of another model (--paraphraser)"
+}
+_ATTACKS = "\n".join(f"  {name:<12} {help}" for name, help in _HELPS.items())
 DESCRIPTION = f"""\
 Disturb the prompts of a task in ways that keep their meaning, and measure how accuracy falls with the number of edits,
 paired by problem. Numbers, labels and code are protected. Where the task can read prompts, as scheduling can, a
@@ -32,6 +35,7 @@ examples:
   gce attack --n 100 --adapter runs/1/checkpoints/last         on the trained adapter of a run
   gce attack --attacks typos,injections --edits 1,2,4,8        accuracy against the number of edits
   gce attack --attacks deepwordbug --important --tiers T0      the words first that matter most to the model
+  gce attack --attacks paraphrase --edits 1,2 --paraphraser smollm2    lines in another model's words
   gce train --strategy attack@typos+4                          train on attacked prompts
 """
 
@@ -47,10 +51,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--adapter", type=RUN, help="adapter checkpoint, such as RUN/checkpoints/last")
     parser.add_argument(
         "--attacks",
-        type=Listed(Choice(tuple(ATTACKS))),
+        type=Listed(Choice((*ATTACKS, PARAPHRASE))),
         default=tuple(ATTACKS),
         metavar="NAME,...",
-        help="attacks listed above (default: all)",
+        help=f"attacks listed above (default: all but {PARAPHRASE})",
     )
     parser.add_argument(
         "--edits",
@@ -70,6 +74,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="change those words first without which the model's own answer loses most log-probability",
     )
+    parser.add_argument("--paraphraser", type=NAME, metavar="MODEL", help=f"model for the attack {PARAPHRASE}")
     parser.add_argument("--attack-seed", type=SEED, default=0, help="seed of the attacks (default 0)")
     parser.add_argument("--n", type=PROBLEMS, default=50, help="problems per tier (default 50)")
     parser.add_argument("--problem-seed", type=SEED, default=0, help="seed of the problems (default 0)")
@@ -100,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         important=arguments.important,
         attack_seed=arguments.attack_seed,
         transcripts=arguments.transcripts,
+        paraphraser=arguments.paraphraser,
         watcher=Terminal(),
         **given,
     )

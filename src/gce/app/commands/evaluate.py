@@ -7,10 +7,11 @@ from pathlib import Path
 
 from attrs import evolve, fields_dict
 
+from gce.app.evaluation.one_outcome import has_demonstration
 from gce.app.evaluation.power import gain_found
 from gce.app.evaluation.resolution import asked_for
 from gce.app.evaluation.results import check_result, summary
-from gce.app.evaluation.run import EvaluateSettings, evaluate
+from gce.app.evaluation.run import EvaluateSettings, Evaluation, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.evaluation.several_models import check_several, cost_lines, settings_of
 from gce.app.evaluation.shifts import shifts_of
@@ -227,6 +228,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.following = "gce transcript {answers}"
     elif given.get("adapter") or not trained or "learn" not in backend_of(arguments.model).capabilities:
         arguments.following = "gce check --task {task}{preset}"
+    else:
+        arguments.following = "gce train --task {task}{preset} --model {model}" + _where_nothing_is_right(result)
     plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)
@@ -234,6 +237,16 @@ def run(arguments: argparse.Namespace) -> int:
         put_result(*lines)
     check_result(result, plain, arguments.min_coverage)
     return 0
+
+
+def _where_nothing_is_right(result: Evaluation) -> str:
+    """The options without which training finds nothing to learn from, where no answer is right."""
+    answers = [held.last for each in result.conversations.values() for held in each if not held.last.failed]
+    if not answers or any(answer.right for answer in answers):
+        return ""
+    if any(answer.reward for answer in answers):
+        return " --algorithm grpo"
+    return " --warm-up 100" if has_demonstration(result.task, answers[0].problem) else ""
 
 
 def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from gce.app.evaluation.run import Evaluation, evaluate
 from gce.app.evaluation.scoring import answer_record
 from gce.app.evaluation.settings import EvaluateKeywords
+from gce.app.loaded_model import load_model
 from gce.app.reports.transcript_text import transcript_lines
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.tables.cells import difference_cell, interval_cell, p_cell
@@ -25,7 +26,8 @@ from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.paired import Gain
 from gce.domain.statistics import interval
-from gce.domain.strategies.attack import EVERYTHING, IMPORTANT, MOST_EDITS
+from gce.domain.strategies.attack import EVERYTHING, IMPORTANT, MOST_EDITS, PARAPHRASE
+from gce.domain.strategies.requests import ANOTHER
 from gce.domain.tasks import ProblemSource
 from gce.domain.text import counted, printable
 from gce.errors import SettingError
@@ -100,6 +102,7 @@ def attack(
     important: bool = False,
     attack_seed: int = 0,
     transcripts: int = TRANSCRIPTS,
+    paraphraser: Any = None,
     watcher: Watcher | None = None,
     **settings: Unpack[EvaluateKeywords],
 ) -> AttackReport:
@@ -108,12 +111,13 @@ def attack(
     Args:
         task: a task, or its name.
         model: as in `gce.evaluate`.
-        attacks: names of attacks.
+        attacks: names of attacks, and `paraphrase`.
         edits: numbers of edits; 0 changes nothing.
         everything: whether numbers and labels may be changed, too.
         important: whether the words go first that matter most to the model's answer; the model has to score.
         attack_seed: seed of the attacks.
         transcripts: number of transcripts of answers that an attack made wrong.
+        paraphraser: a model, or its name, that writes the paraphrases of the attack `paraphrase`.
         watcher: receives progress.
         settings: of `gce.evaluate`.
 
@@ -122,18 +126,28 @@ def attack(
         BadInput: as in `gce.evaluate`.
     """
     for name in attacks:
-        if name not in ATTACKS:
-            raise SettingError("attacks", ", ".join(ATTACKS), name, f"{{attacks}} must be of {', '.join(ATTACKS)}")
+        if name not in (*ATTACKS, PARAPHRASE):
+            known = ", ".join((*ATTACKS, PARAPHRASE))
+            raise SettingError("attacks", known, name, f"{{attacks}} must be of {known}")
+    if (PARAPHRASE in attacks) != (paraphraser is not None):
+        message = f"the attack {PARAPHRASE} and {{paraphraser}}, the model that writes them, go together: give both"
+        raise SettingError("paraphraser", f"a model, with the attack {PARAPHRASE}", paraphraser, message)
     for count in edits:
         if not 0 <= count <= MOST_EDITS:
             message = f"{{edits}} must be numbers from 0 to {MOST_EDITS:,}, got {count!r:.20}"
             raise SettingError("edits", f"0 to {MOST_EDITS}", count, message)
     adapted = settings.get("adapter") is not None
     first, prefix = ("trained", "trained-") if adapted else ("zero-shot", "")
-    flags = [f"seed={attack_seed}", *([EVERYTHING] if everything else []), *([IMPORTANT] if important else [])]
+    seeded = [f"seed={attack_seed}"]
+    flags = [*seeded, *([EVERYTHING] if everything else []), *([IMPORTANT] if important else [])]
     pairs = list(dict.fromkeys(product(attacks, sorted(set(edits)))))
-    names = {f"{prefix}attack@{'+'.join((name, str(count), *flags))}": (name, count) for name, count in pairs}
+    names = {
+        f"{prefix}attack@{'+'.join((name, str(count), *(seeded if name == PARAPHRASE else flags)))}": (name, count)
+        for name, count in pairs
+    }
     settings["strategies"] = [first, *names]
+    if paraphraser is not None:
+        settings["roles"] = {ANOTHER: load_model(paraphraser) if isinstance(paraphraser, str) else paraphraser}
     found = evaluate(task, model, watcher=watcher, **settings)
     return _report(found, first, names, transcripts)
 

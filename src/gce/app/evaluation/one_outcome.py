@@ -17,12 +17,21 @@ from gce.domain.algorithms import Algorithm
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
 from gce.domain.measurements import Counted, count_tier
+from gce.domain.problems import Problem
 from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.questions import Question
 from gce.domain.tasks.task import Task, without_thinking
 from gce.domain.text import mentions, printable
 
-__all__ = ["Asked", "check_call", "cut_off_words", "ended_early", "equal_rewards", "one_outcome_lines"]
+__all__ = [
+    "Asked",
+    "check_call",
+    "cut_off_words",
+    "ended_early",
+    "equal_rewards",
+    "has_demonstration",
+    "one_outcome_lines",
+]
 
 SHOWN = 3
 """Answers."""
@@ -180,7 +189,7 @@ def _is_one_answer(answers: Sequence[Answer]) -> bool:
 
 
 def _easier(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
-    if _has_demonstrations(asked, answers):
+    if has_demonstration(asked.task, answers[0].problem):
         yield from asked.demonstrated
     else:
         how = "the questions a column answer" if _is_question(answers) else "the task demonstrations (gce.Teaching)"
@@ -204,7 +213,7 @@ def _longer(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
 def _look(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
     how = "" if is_given(asked.name) else f" (gce show {asked.name})"
     yield f"compare with the answer format that the verifier expects{how}"
-    if asked.few_shot and _has_demonstrations(asked, answers):
+    if asked.few_shot and has_demonstration(asked.task, answers[0].problem):
         yield f"few-shot examples, which show the format ({asked.few_shot})"
     yield f"a model that follows the format ({as_given('model.name')})"
 
@@ -213,8 +222,9 @@ def _is_question(answers: Sequence[Answer]) -> bool:
     return isinstance(answers[0].problem.instance, Question)
 
 
-def _has_demonstrations(asked: Asked, answers: Sequence[Answer]) -> bool:
+def has_demonstration(task: Task, problem: Problem) -> bool:
+    """Whether the task can write a right response to the problem."""
     try:
-        return asked.task.teaching.demonstration(answers[0].problem, None) is not None
+        return task.teaching.demonstration(problem, None) is not None
     except Exception:  # It is the task's, and nothing ends for a proposal.
         return False

@@ -17,17 +17,21 @@ __all__ = ["accuracy_rows", "reward_rows", "rollout_rows", "what_teaches"]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
+CUT_OFF, UNREADABLE, COVERAGE = "cut off", "unreadable", "coverage"
+Rows = tuple[tuple[str, ...], ...]
 
-def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+
+def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], Rows]:
     """What the training rollouts of a run were like, a row a tier: head and rows.
 
     Where rewards are graded, problems whose rollouts all had the same reward are one column, as this reward need not be
-    that of a wrong or of a perfect answer.
+    that of a wrong or of a perfect answer. Columns of what did not happen are left out: answers that were cut off,
+    unreadable or not judged.
     """
     counts = run_counts(records)
     graded = any(record.graded for record in records)
     equal = ("equal rewards",) if graded else ("all wrong", "all right")
-    shares = ("problems", *equal, "cut off", "unreadable", "distinct", "coverage")
+    shares = ("problems", *equal, CUT_OFF, UNREADABLE, "distinct", COVERAGE)
     head = ("", "rollouts", "right", *(("mean reward",) if graded else ()), *shares)
     failed: Counter[str] = Counter()
     for record in records:
@@ -47,7 +51,15 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
         )
         for tier, count in counts.items()
     )
-    return head, rows
+    return _without_idle(head, rows)
+
+
+def _without_idle(head: Sequence[str], rows: Rows) -> tuple[tuple[str, ...], Rows]:
+    idle = {CUT_OFF: percent(0.0), UNREADABLE: percent(0.0), COVERAGE: coverage_cell(1.0)}
+    kept = [
+        place for place, name in enumerate(head) if name not in idle or any(row[place] != idle[name] for row in rows)
+    ]
+    return tuple(head[place] for place in kept), tuple(tuple(row[place] for place in kept) for row in rows)
 
 
 def _equal(count: TierCount, graded: bool) -> tuple[int, ...]:
@@ -71,7 +83,7 @@ def accuracy_rows(
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Shares in every tier and their mean, with intervals, a row a name; a dash where it was not measured.
 
-    The last column is the coverage.
+    The last column is the coverage. One tier alone is its mean.
     """
     lines = tuple(
         (
@@ -82,7 +94,7 @@ def accuracy_rows(
         )
         for name, row in rows.items()
     )
-    return ("", *_tier_heads(tiers, held_out), "mean", "coverage"), lines
+    return ("", *_heads(tiers, held_out), "coverage"), lines
 
 
 def reward_rows(
@@ -97,18 +109,21 @@ def reward_rows(
         )
         for name, row in rows.items()
     )
-    return ("mean reward", *_tier_heads(tiers, held_out), "mean"), lines
+    return ("mean reward", *_heads(tiers, held_out)), lines
 
 
 def _reward_cell(value: float, low: float, high: float, *, digits: int = 3) -> str:
     return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
-def _tier_heads(tiers: Sequence[str], held_out: Sequence[str]) -> list[str]:
-    return [f"{tier}, held out" if tier in held_out else tier for tier in tiers]
+def _heads(tiers: Sequence[str], held_out: Sequence[str]) -> list[str]:
+    heads = [f"{tier}, held out" if tier in held_out else tier for tier in tiers]
+    return heads if len(tiers) == 1 else [*heads, "mean"]
 
 
 def _tier_cells(row: Mapping[str, Measured], tiers: Sequence[str], cell: Callable[[Measured], str]) -> list[str]:
+    if len(tiers) == 1:
+        return []
     return [cell(row[tier]) if tier in row and row[tier].n else "-" for tier in tiers]
 
 

@@ -17,7 +17,8 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
     settings, few_shot = run.settings, as_given("demonstrations.bootstrap", "few-shot")
     proposals = []
     if not settings.demonstrations.warm_up:
-        proposals.append(f"SFT warm-up on the task's demonstrations ({as_given('demonstrations.warm_up', 100)})")
+        warm_up = as_given("demonstrations.warm_up", 100)
+        proposals.append(f"SFT warm-up on the task's demonstrations ({warm_up}: 100 optimizer steps before rollouts)")
     if settings.demonstrations.bootstrap == "none":
         proposals.append(f"few-shot examples until the model does without them ({few_shot})")
     easier = ""  # All training tiers were sampled.

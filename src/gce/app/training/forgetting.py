@@ -251,27 +251,23 @@ def _pass_rates(run: Run, other: OtherTask, moment: Moment, advance: Callable[[]
 
 
 def forgetting_parts(found: Forgetting) -> list[Part]:
-    """The table of a run's forgetting, with what to conclude."""
-    rows = []
-    if found.text is not None:
-        text = found.text
-        losses = (f"{text.before:.3f}", f"{text.after:.3f}", difference_cell(text.difference, digits=3, scale=1.0))
-        rows.append(("English text, nats", *losses))
+    """What a run has forgotten, with what to conclude; a table where other tasks were measured."""
+    parts, rows, text = list[Part](), list[tuple[str, ...]](), found.text
     for name, task in found.tasks.items():
         means = (_mean_cell(task.before), _mean_cell(task.after))
         rows.append((f"{name}, %", *means, "-" if task.gain is None else difference_cell(task.gain.mean)))
-    parts: list[Part] = [Table(("", "before", "after", "after - before"), tuple(rows))] if rows else []
-    if found.text is None:
-        parts.append(f"Loss on English text was not measured: {found.no_text}.")
-    else:
-        parts.append(
-            f"English text: loss in nats per token on {found.text.passages} fixed passages ({found.text.tokens:,} "
-            "tokens), interval clustered by passage; a loss that rises is forgetting."
-        )
-    for name, task in found.tasks.items():
         n = count_words({tier: each.n + each.failed for tier, each in task.before.items()}, task.asked)
         parts.append(f"{name}: mean greedy accuracy on dev problems, {n}; differences in points, paired by problem.")
-    return parts
+    if rows:
+        parts.insert(0, Table(("", "before", "after", "after - before"), tuple(rows)))
+    if text is None:
+        return [*parts, f"Loss on English text was not measured: {found.no_text}."]
+    change = difference_cell(text.difference, digits=3, scale=1.0)
+    return [
+        *parts,
+        f"English text: {text.before:.3f} nats per token before, {text.after:.3f} after, {change}; {text.passages} "
+        "fixed passages; a loss that rises is forgetting.",
+    ]
 
 
 def _mean_cell(shares: Mapping[str, Interval]) -> str:

@@ -12,7 +12,7 @@ from gce.app.evaluation.scoring import RESUME, ask, check_answers
 from gce.app.training.credit import credited
 from gce.app.training.cut_off import first_cut_off
 from gce.app.training.first_wave import first_wave_lines
-from gce.app.training.records import commit, iteration_record
+from gce.app.training.records import ALL_ITERATIONS, commit, iteration_record
 from gce.app.training.sampler_difference import sampler_difference
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
@@ -91,7 +91,7 @@ def why_stop(run: Run, state: RunState) -> str:
     stopping = run.settings.stopping
     warming_up = state.updates < run.settings.demonstrations.warm_up
     if not warming_up and state.iteration - state.warm_ups >= stopping.iterations:
-        return f"all iterations{' after the warm-up' if state.warm_ups else ''} done"
+        return f"{ALL_ITERATIONS}{' after the warm-up' if state.warm_ups else ''} done"
     if stopping.until is not None and state.best is not None and state.best[1] >= stopping.until:
         return f"dev accuracy reached {stopping.until:.0%} in iteration {state.best[0]}"
     if stopping.patience is not None and state.looks_since_best >= stopping.patience:

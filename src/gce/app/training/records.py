@@ -55,6 +55,7 @@ from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
 
 __all__ = [
+    "ALL_ITERATIONS",
     "SHIFTS",
     "commit",
     "evaluators_between_tests",
@@ -69,6 +70,8 @@ __all__ = [
     "versions",
 ]
 
+ALL_ITERATIONS = "all iterations"
+"""How the usual reason to stop begins."""
 SHIFTS = "Distribution shifts: greedy accuracy on test problems after training, % (95 % Wilson interval)"
 VERSIONED = (*("gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),)
 """Packages whose versions a run keeps."""
@@ -328,7 +331,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         last = summary["iterations"]
         other = f"; 'after' is the last iteration, {last}" if after and best["iteration"] != last else ""
         lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %{other}")
-    lines.append(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
+    if not summary["stopped"].startswith(ALL_ITERATIONS):
+        lines.append(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
     lines.append(
         f"{counted(summary['rollouts'], 'rollout')}{_saved_words(summary)}, {summary['correct_traces']:,} correct, "
         f"{summary['buffer']:,} in the buffer, {counted(summary['updates'], 'update')}; peak memory "

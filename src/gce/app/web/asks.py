@@ -29,12 +29,28 @@ from gce.app.settings.values import flat_values
 from gce.app.wiring.executors import LOCAL
 from gce.app.wiring.names import LISTED_BY
 from gce.app.wiring.sandboxes import UNSAFE
+from gce.domain.attacks import ATTACKS
 from gce.domain.strategies import STRATEGIES
+from gce.domain.strategies.attack import MOST_EDITS
+from gce.domain.strategies.graph import SHIPPED as GRAPHS
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import TASKS
 from gce.errors import SettingError
 
-__all__ = ["AskModel", "DrawProblem", "EvaluateModel", "JudgeAnswer", "Offered", "Page", "Reason", "Text", "Train"]
+__all__ = [
+    "AskModel",
+    "Attack",
+    "Consult",
+    "DrawProblem",
+    "EvaluateModel",
+    "JudgeAnswer",
+    "Offered",
+    "Orchestrate",
+    "Page",
+    "Reason",
+    "Text",
+    "Train",
+]
 
 MOST_OF_AN_ANSWER = 100_000
 MOST_OF_A_PROMPT = 20_000
@@ -78,6 +94,11 @@ MODEL_HELP = "model; GET /api/v1/tasks lists those that are offered (default: th
 TASK = setting("scheduling", WORD, "task")
 PRESET = setting("", WORD, "set of tiers (default: the task's first)")
 SPLITS = ("train", "dev", "test")
+PROBLEM = setting(NOTHING, KEY, "key of the problem, as /api/v1/problems returns it")
+MODEL = setting("", WORD, MODEL_HELP)
+ADAPTER = setting("", ID, "id of the run whose adapter the model has (default: none)")
+SAMPLING = setting(0, SEED, "sampling seed, used if the temperature is not 0")
+GREEDY = setting(0.0, TEMPERATURE, "sampling temperature; 0 is greedy")
 
 
 @frozen(kw_only=True)
@@ -99,7 +120,7 @@ class JudgeAnswer:
 
     section: ClassVar = ""
     task: str = TASK
-    problem: str = setting(NOTHING, KEY, "key of the problem, as /api/v1/problems returns it")
+    problem: str = PROBLEM
     answer: str = setting(NOTHING, Text(MOST_OF_AN_ANSWER), "all that the model wrote")
 
 
@@ -109,12 +130,12 @@ class AskModel:
 
     section: ClassVar = ""
     task: str = TASK
-    problem: str = setting(NOTHING, KEY, "key of the problem, as /api/v1/problems returns it")
-    model: str = setting("", WORD, MODEL_HELP)
-    run: str = setting("", ID, "id of the run whose adapter the model has (default: none)")
+    problem: str = PROBLEM
+    model: str = MODEL
+    run: str = ADAPTER
     strategy: str = setting(ZERO_SHOT.name, STRATEGY, "prompting strategy")
-    temperature: float = setting(0.0, TEMPERATURE, "sampling temperature; 0 is greedy")
-    seed: int = setting(0, SEED, "sampling seed, used if the temperature is not 0")
+    temperature: float = GREEDY
+    seed: int = SAMPLING
 
 
 @frozen(kw_only=True)
@@ -124,7 +145,7 @@ class EvaluateModel:
     section: ClassVar = ""
     task: str = TASK
     preset: str = PRESET
-    model: str = setting("", WORD, MODEL_HELP)
+    model: str = MODEL
     run: str = setting("", ID, "id of the run whose adapter is evaluated (default: none)")
     strategies: tuple[str, ...] = setting(
         (), Listed(STRATEGY), "prompting strategies (default: zero-shot; with a run: trained)"
@@ -133,9 +154,9 @@ class EvaluateModel:
     split: str = setting("test", Choice(("test", "dev", ALL)), "split to evaluate on")
     n: int = setting(200, PROBLEMS, "problems per tier", unit="problems")
     samples: int = setting(1, SAMPLES, "answers sampled per problem, for pass@k; needs a temperature", unit="answers")
-    temperature: float = setting(0.0, TEMPERATURE, "sampling temperature; 0 is greedy")
+    temperature: float = GREEDY
     max_tokens: int | None = setting(None, TOKENS, "maximum tokens of a reply (default: the task's)", unit="tokens")
-    seed: int = setting(0, SEED, "sampling seed, used if the temperature is not 0")
+    seed: int = SAMPLING
     problem_seed: int = setting(0, SEED, "seed of the problems")
 
 
@@ -148,6 +169,50 @@ class Reason:
     context: str = setting("", Text(MOST_OF_A_PROMPT), "what the model is told before the prompt")
     model: str = setting("", WORD, "model (default: the shipped one)")
     max_tokens: int = setting(256, Count(1, 4096), "maximum tokens of the reply", unit="tokens")
+
+
+@frozen(kw_only=True)
+class Consult:
+    """A consultation with a simulated user."""
+
+    section: ClassVar = ""
+    task: str = setting("consultation", WORD, "consultation, or one with personas of the server")
+    tier: str = setting("", WORD, "difficulty level (default: the first)")
+    persona_type: str = setting("", WORD, "name of the user's persona (default: that of the problem at index)")
+    num_turns: int = setting(12, Count(1, 200), "messages of the model at most, the answer included", unit="messages")
+    index: int = setting(0, Count(0, 99), "index of the first problem that may be taken")
+    model: str = MODEL
+    run: str = ADAPTER
+    temperature: float = GREEDY
+    seed: int = SAMPLING
+
+
+@frozen(kw_only=True)
+class Attack:
+    """An attack on the prompt of a problem."""
+
+    section: ClassVar = ""
+    task: str = TASK
+    problem: str = PROBLEM
+    attack_type: str = setting("typos", Choice(tuple(ATTACKS)), "attack")
+    edits: int = setting(4, Count(0, MOST_EDITS), "edits: words, or lines", unit="edits")
+    num_steps: int = setting(1, Count(1, 10), "attacked prompts, each with a seed of its own", unit="prompts")
+    model: str = MODEL
+    run: str = ADAPTER
+
+
+@frozen(kw_only=True)
+class Orchestrate:
+    """A graph of roles on a problem."""
+
+    section: ClassVar = ""
+    task: str = TASK
+    problem: str = PROBLEM
+    mode: str = setting("agent", Choice(("agent", "parallel", "node", *GRAPHS)), "one model, or a graph")
+    model: str = MODEL
+    run: str = ADAPTER
+    temperature: float = GREEDY
+    seed: int = SAMPLING
 
 
 @frozen(kw_only=True)

@@ -42,7 +42,7 @@ KINDS: Mapping[str, Lane] = {
     "evaluate": "long",
     "dry-run": "short",
     "answer": "short",
-    "reason": "short",
+    "simulate": "short",
 }
 """What jobs do, with the queue that they wait in: what takes seconds does not wait for what takes hours."""
 MOST_WAITING = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from attrs import asdict, evolve, frozen
 from gce.app.settings.config_file import settings_toml
 from gce.app.settings.records import TrainSettings
 from gce.app.training.preparation import check_task
-from gce.app.web.asks import AskModel, EvaluateModel, Offered, Reason, Train
+from gce.app.web.asks import AskModel, EvaluateModel, Offered, Train
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers
 from gce.errors import BadInput, SettingError
@@ -108,13 +108,14 @@ class Launcher:
             raise SettingError("strategy", "a strategy of gce", asked.strategy, "{strategy} must be a strategy of gce")
         return self._work("answer", f"answer: {asked.problem}", {**asdict(asked), "adapter": _last(adapter)})
 
-    def reason(self, asked: Reason) -> JobRecord:
-        """A model's reply to a prompt."""
-        self.offered.check(task="scheduling", model=asked.model)
-        return self._work("reason", "reason", {**asdict(asked), "adapter": ""})
+    def simulate(self, what: str, asked: Any, strategies: Sequence[str], adapter: Path | None) -> JobRecord:
+        """One simulation; see `gce.app.web.api.simulations`."""
+        self.offered.check(task=getattr(asked, "task", self.offered.tasks[0]), model=asked.model)
+        how = {"strategies": list(strategies), "adapter": _last(adapter)}
+        return self._work("simulate", f"simulate: {what}", {**asdict(asked), **how}, do=what)
 
-    def _work(self, what: str, title: str, asked: Mapping[str, Any]) -> JobRecord:
-        files = {"request.json": json.dumps({**asked, "do": what})}
+    def _work(self, what: str, title: str, asked: Mapping[str, Any], *, do: str = "") -> JobRecord:
+        files = {"request.json": json.dumps({**asked, "do": do or what})}
         arguments = ("{job}/request.json",)
         return self.jobs.submit(what, title, arguments, files=files, module=WORKER, seconds=SECONDS_OF_AN_ANSWER)
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from attrs import evolve
 
 from gce.app.evaluation.conversations import converse
 from gce.app.evaluation.demonstrations import few_shot_turns
@@ -33,18 +35,21 @@ from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.system import limits
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers
 from gce.domain.answers import Answer
+from gce.domain.conversations import Conversation
 from gce.domain.marks import pieces
-from gce.domain.problems import Message, ProblemId
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import NoProblem, Task
-from gce.errors import GceError, one_line
+from gce.errors import BadInput, GceError, one_line
 from gce.ports.evaluator import Evaluator
 
 __all__ = ["reply"]
 
 MOST_OF_A_REQUEST = 2**20
 SHOTS = 3
+MOST_DRAWN = 200
+"""Problems among which one with a user of a persona is looked for."""
 MEMORY = 2**30
 """Bytes of data of a worker that judges."""
 
@@ -82,17 +87,62 @@ def _plain(task: Task, found: Answer) -> dict[str, Any]:
 
 def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """A model's answer to the problem of a key, by a strategy, with its verdict."""
-    task, evaluator, known = _of(asked["task"])
-    problem, strategy = known.problem(asked["problem"]), find_strategy(asked["strategy"])
-    model = load_model(asked["model"] or default_model(task), adapter=asked["adapter"], task=task)
-    settings = Settings(temperature=asked["temperature"], seed=asked["seed"])
-    if strategy.needs_examples:
-        shots = few_shot_turns(task, evaluator, problem.id.preset, [problem.tier], SHOTS, solve=find_solve("heuristic"))
-        settings = Settings(temperature=asked["temperature"], seed=asked["seed"], examples=shots)
-    (held,) = converse(strategy, model.model, task, evaluator, [problem], settings)
+    task, _, known = _of(asked["task"])
+    (held,) = _held(asked, task, known.problem(asked["problem"]), [asked["strategy"]])
     last = held.last
     said = {"text": last.completion.text, "tokens": last.completion.tokens, "reason": last.reason}
     return {**said, **_plain(task, last)}
+
+
+def _simulate(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """How a model does on one problem by each of several strategies: what was said, and the verdict."""
+    task, _, known = _of(asked["task"])
+    problem = known.problem(asked["problem"]) if "problem" in asked else _consultation(asked)
+    held = _held(asked, task, problem, asked["strategies"])
+    return {"problem": problem.key, "held": list(map(_told, asked["strategies"], held))}
+
+
+def _told(strategy: str, held: Conversation) -> dict[str, Any]:
+    """The messages up to the last reply, and what that came to."""
+    last, said = held.last, list[Message]()
+    if held.said:
+        prompt, completion = held.said[-1]
+        said = [*prompt, Message("assistant", completion.text)]
+    return {
+        **{"strategy": strategy, "messages": to_plain(said), "text": last.completion.text},
+        **{"outcome": last.outcome, "right": last.right, "reward": last.reward, "reason": last.reason},
+        **{"calls": held.replies, "tokens": held.tokens, "notes": dict(last.notes)},
+    }
+
+
+def _consultation(asked: Mapping[str, Any]) -> Problem:
+    """The first problem from an index on whose user is of the persona that is asked for."""
+    task, _, known = _of(asked["task"])
+    preset = find_preset(task, "")
+    tier = find_tiers(task, preset, (asked["tier"],) if asked["tier"] else ())[0]
+    personas = set[str]()
+    for index in range(asked["index"], MOST_DRAWN):
+        problem = known.problem(str(ProblemId(task.name, preset, "dev", tier, 0, index)))
+        persona = getattr(problem.instance, "persona", None)
+        if persona is not None:
+            if asked["persona_type"] in ("", persona.name):
+                return problem
+            personas.add(persona.name)
+    raise BadInput(f"expected a persona of {task.name} ({', '.join(sorted(personas))}), got {asked['persona_type']}")
+
+
+def _held(asked: Mapping[str, Any], task: Task, problem: Problem, strategies: Sequence[str]) -> list[Conversation]:
+    """A conversation about the problem by each strategy."""
+    evaluator, found = find_evaluator(task), list[Conversation]()
+    model = load_model(asked["model"] or default_model(task), adapter=asked["adapter"], task=task)
+    for strategy in map(find_strategy, strategies):
+        settings = Settings(temperature=asked.get("temperature", 0.0), seed=asked.get("seed", 0))
+        if strategy.needs_examples:
+            preset, tiers = problem.id.preset, [problem.tier]
+            shots = few_shot_turns(task, evaluator, preset, tiers, SHOTS, solve=find_solve("heuristic"))
+            settings = evolve(settings, examples=shots)
+        found += converse(strategy, model.model, task, evaluator, [problem], settings)
+    return found
 
 
 def _reason(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +163,7 @@ ACTIONS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "judge": _judge,
     "answer": _answer,
     "reason": _reason,
+    **dict.fromkeys(("qa", "adversarial", "orchestration"), _simulate),
     "report": _report,
 }
 

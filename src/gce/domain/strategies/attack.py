@@ -1,19 +1,23 @@
 """The attack strategy: the prompt with some of its words or lines disturbed, and its meaning kept.
 
-Where no disturbed prompt keeps the meaning, the conversation fails, and is in no rate.
+Where no disturbed prompt keeps the meaning, the conversation fails, and is in no rate. Paraphrases are written by
+another model, line by line; a line whose paraphrase does not keep the meaning stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from math import fsum
 from typing import Any
 
 from attrs import evolve, frozen
 
 from gce.domain.attacks import ATTACKS, attacked, targets
-from gce.domain.problems import Problem
+from gce.domain.attacks.attack import keeps_meaning
+from gce.domain.problems import Message, Problem
+from gce.domain.randomness import python_generator
 from gce.domain.strategies.requests import (
+    ANOTHER,
     Ask,
     Exchange,
     Failed,
@@ -25,10 +29,16 @@ from gce.domain.strategies.requests import (
 )
 from gce.domain.tasks.task import Task
 
-__all__ = ["ATTACK", "MOST_EDITS"]
+__all__ = ["ATTACK", "MOST_EDITS", "PARAPHRASE"]
 
 MOST_EDITS = 1000
 EVERYTHING, IMPORTANT = "everything", "important"
+PARAPHRASE = "paraphrase"
+REWRITE = (
+    "Rewrite this line in other words. Keep its meaning, and every number and name. Reply with the new line alone."
+)
+LONGEST = 256
+"""Tokens of a paraphrased line."""
 DROPPED = "the attacked prompt does not keep the meaning, or nothing in it can be changed"
 
 
@@ -63,7 +73,46 @@ def _by_importance(
     return [(start, end) for _, start, end in sorted(found)]
 
 
+def _paraphrased(
+    task: Task, problem: Problem, edits: int, seed: int
+) -> Generator[Request | tuple[Request, ...], Any, str | Failed]:
+    """Return the last message's text with at most `edits` lines in another model's words, none of which loses meaning.
+
+    With the same seed, the lines that are tried with fewer edits are the first of those tried with more.
+    """
+    text = problem.prompt[-1].content
+    lines = text.split("\n")
+    places = [place for place, line in enumerate(lines) if any(letter.isalpha() for letter in line)]
+    python_generator(seed, "attack", PARAPHRASE, problem.key).shuffle(places)
+    for place in places[:edits]:
+        asked = (Message("user", f"{REWRITE}\n\n{lines[place]}"),)
+        reply = yield Ask(asked, to=ANOTHER, draft=True, max_tokens=LONGEST)
+        if isinstance(reply, Failed):
+            return reply
+        said = reply.completion.text.strip()
+        changed = [*lines[:place], said, *lines[place + 1 :]]
+        if said and "\n" not in said and keeps_meaning(task, problem, "\n".join(changed)):
+            lines = changed
+    return "\n".join(lines)
+
+
+def _paraphrase(chosen: _Chosen) -> Strategy:
+    def converse(task: Task, problem: Problem, _settings: Settings) -> Exchange:
+        *before, last = problem.prompt
+        text = yield from _paraphrased(task, problem, chosen.edits, chosen.seed)
+        if isinstance(text, Failed):
+            return text
+        if chosen.edits and text == last.content:
+            return Failed(DROPPED)
+        return ((yield Ask((*before, evolve(last, content=text)))),)
+
+    return _strategy(converse, {"sample", f"{ANOTHER}.sample"})
+
+
 def _attack(chosen: _Chosen) -> Strategy:
+    if chosen.attack == PARAPHRASE:
+        return _paraphrase(chosen)
+
     def converse(task: Task, problem: Problem, _settings: Settings) -> Exchange:
         words: Any = targets(problem, chosen.seed, everything=chosen.everything)
         if chosen.important:
@@ -75,11 +124,15 @@ def _attack(chosen: _Chosen) -> Strategy:
             return Failed(DROPPED)
         return ((yield Ask(prompt)),)
 
+    return _strategy(converse, {"sample", "score"} if chosen.important else {"sample"})
+
+
+def _strategy(converse: Callable[[Task, Problem, Settings], Exchange], needs: Collection[str]) -> Strategy:
     return Strategy(
         "attack",
         converse,
         "a disturbed prompt with its meaning kept, 4 typos; @NAME+EDITS+seed=S+everything+important: see gce attack",
-        needs=frozenset({"sample", "score"} if chosen.important else {"sample"}),
+        needs=frozenset(needs),
         options=_with_options,
     )
 
@@ -87,7 +140,7 @@ def _attack(chosen: _Chosen) -> Strategy:
 def _with_options(written: str) -> Strategy:
     chosen = _Chosen()
     for option in written.split("+"):
-        if option in ATTACKS:
+        if option in ATTACKS or option == PARAPHRASE:
             chosen = evolve(chosen, attack=option)
         elif option == EVERYTHING:
             chosen = evolve(chosen, everything=True)
@@ -98,8 +151,10 @@ def _with_options(written: str) -> Strategy:
         elif option.isdecimal():
             chosen = evolve(chosen, edits=whole_number(option, 0, MOST_EDITS))
         else:
-            known = ", ".join((*ATTACKS, EVERYTHING, IMPORTANT, "seed=S"))
+            known = ", ".join((*ATTACKS, PARAPHRASE, EVERYTHING, IMPORTANT, "seed=S"))
             raise ValueError(f"expected {known} or a number of edits, got {option!r:.40}")
+    if chosen.attack == PARAPHRASE and (chosen.everything or chosen.important):
+        raise ValueError(f"expected {PARAPHRASE} without {EVERYTHING} and {IMPORTANT}: a model chooses its words")
     return _attack(chosen)
 
 

@@ -240,11 +240,15 @@ class Bench:
         without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
         if without:
             self.not_checked.append(
-                f"right answers: some problems of tier {', '.join(without)} have no known right answer; "
+                f"right answers: some problems{self.named('of', ', '.join(without))} have no known right answer; "
                 f"{self._how_to_know()}"
             )
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks to run programs, and there is no runner here")
+
+    def named(self, word: str, tier: str) -> str:
+        """Return the tier after a word, such as "on T0"; nothing where the preset has one alone."""
+        return f" {word} {tier}" if len(self.task.tiers(self.preset)) > 1 else ""
 
     def _how_to_know(self) -> str:
         """What gives the task right answers."""

@@ -84,7 +84,8 @@ def _baselines(bench: Bench, tier: str) -> None:
         bench.tried["blind"] += score.share.n
         bench.partial |= score.reward.graded
         if score.share.low > limit:
-            share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
+            where = bench.named("on", tier)
+            share = f"{score.share.correct} of {score.share.n} right{where}, the limit is {100 * limit:.0f} %"
             responses = [(each.problem, each.completion.text) for each in given if each.right and not each.failed]
             wrong = [each for each in responses if not _is_earned(bench, *each)]
             said = f"{score.policy}: {share}"
@@ -101,7 +102,9 @@ def _baselines(bench: Bench, tier: str) -> None:
             elif score.reward.low <= limit:
                 continue
             elif score.policy in fixed and mean < NEARLY_ALL:
-                said = f"{score.policy} gets a mean reward of {mean:.2f} on {tier}; it may be right in part"
+                said = (
+                    f"{score.policy} gets a mean reward of {mean:.2f}{bench.named('on', tier)}; it may be right in part"
+                )
                 bench.note("blind", "partial credit", said, problems[0], "", "doubtful")
             else:
                 _partial_credit(bench, score.policy, given, tier, limit)
@@ -137,7 +140,9 @@ def _is_earned(bench: Bench, problem: Problem, text: str) -> bool:
 
 def _partial_credit(bench: Bench, policy: str, answers: Sequence[Answer], tier: str, limit: float) -> None:
     reward = mean_reward([answer.reward for answer in answers])
-    gets = f"gets a mean reward of {reward.value:.2f} on {reward.n} problems of {tier} without solving them"
+    gets = (
+        f"gets a mean reward of {reward.value:.2f} on {reward.n} problems{bench.named('of', tier)} without solving them"
+    )
     shown = max(answers, key=lambda answer: answer.reward or 0.0)
     said = f"{policy} {gets}, the limit is {limit:.2f}"
     bench.find("blind", "partial credit", said, shown.problem, shown.completion.text)
@@ -158,7 +163,8 @@ def _constants(bench: Bench, tier: str) -> None:
         right = len(keys)
         chance = CHANCE if known else max(UNKNOWN, limit if limit < 1.0 else 0.0)
         if beyond_chance(right, n, chance, len(texts)):
-            which = f"the {n} problems of {tier} with another answer" if known else f"{n} problems of {tier}"
+            of_tier = bench.named("of", tier)
+            which = f"the {n} problems{of_tier} with another answer" if known else f"{n} problems{of_tier}"
             said = f"always {clipped(text)} is right on {right} of {which}"
             shown = [answer.problem for answer in answers if answer.problem.key in keys]
             passing.append((right, f"{said}; chance explains {100 * chance:.0f} %", shown[:SHRUNK_ON], text))

@@ -31,6 +31,8 @@ __all__ = ["Accepts", "Elsewhere", "Finding", "Stage", "TaskReport", "check_task
 Stage = Callable[[str, int], Callable[[], None]]
 LUCK = 0.05
 """How far above the adversarial floor a baseline has to be for a printed report to name it."""
+ANSWERS = "right answers: "
+"""How the reason begins without which few attacks are tried."""
 EXAMPLES = 2
 """Findings of each kind that a printed report shows."""
 
@@ -88,14 +90,22 @@ class TaskReport:
             f"could not be judged, {count:,} times: {clipped(reason)}"
             for reason, count in [*self.failed.items()][:SHOWN]
         ]
-        lines += [f"not checked: {'; '.join(self.not_checked)}"] if self.not_checked else []
+        lines += self._not_checked()
         return "\n".join(map(printable, lines))
 
     def table(self) -> str:
-        """How many answers each check tried, and how many got what they should not."""
+        """How many answers each check tried, and how many got what they should not; why some was not checked."""
         names = dict.fromkeys((*self.tried, *self.found))
         rows = [f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}" for name in names]
-        return "\n".join([f"  {'check':<12}{'tried':>9}{'found':>7}", *rows])
+        why = [f"not checked: {each}" for each in self.not_checked]
+        return "\n".join([f"  {'check':<12}{'tried':>9}{'found':>7}", *rows, *map(printable, why)])
+
+    def _not_checked(self) -> Iterator[str]:
+        """Names alone, but what keeps most attacks from being tried."""
+        yield from (f"not checked: {each}" for each in self.not_checked if each.startswith(ANSWERS))
+        names = dict.fromkeys(each.partition(":")[0] for each in self.not_checked if not each.startswith(ANSWERS))
+        if names:
+            yield f"not checked in part (--verbose or table() says why): {', '.join(names)}"
 
     def _first(self) -> str:
         """How much was found, and what to do about it; not all is well where an attack earns much."""
@@ -139,7 +149,8 @@ class TaskReport:
         low, high, highest = self.floor.low, self.floor.high, self.floor.highest
         is_far = highest > self.floor.adversarial_floor + LUCK
         best = "; ".join(
-            f"{tier.attack} on {tier.tier}" + (f", as {clipped(tier.example)}" if tier.example else "")
+            f"{tier.attack}{f' on {tier.tier}' if len(self.floor.tiers) > 1 else ''}"
+            + (f", as {clipped(tier.example)}" if tier.example else "")
             for tier in self.floor.tiers
             if tier.reward.total
         )
@@ -165,10 +176,15 @@ class TaskReport:
         yield (f"right generated responses judged wrong: {self.false_rejects.correct:,} of {self.false_rejects.n:,}")
 
     def _noted(self) -> Iterator[str]:
+        doubtful: dict[str, list[Finding]] = {}
         for note in self.notes:
             if note.severity == "doubtful":
-                yield f"doubtful: {note.check}, {note.message}"
-                yield from _shown(note)
+                doubtful.setdefault(note.check, []).append(note)
+        for check, (first, *others) in doubtful.items():
+            yield f"doubtful: {check}, {first.message}"
+            yield from _shown(first)
+            if others:
+                yield f"    and: {'; '.join(dict.fromkeys(note.kind for note in others))}"
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
             said = "note: right answers in other formats are refused, which is fine if the prompt names one"

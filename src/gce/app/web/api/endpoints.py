@@ -52,6 +52,8 @@ class Endpoint:
     method: str = "GET"
     query: type | None = None
     body: type | None = None
+    bodies: Mapping[str, type] = {}
+    """By the field `type` of the body, where what else it has depends on that."""
     takes_settings: bool = False
     """Whether the body has the settings of a training run beside the fields of its record."""
     status: int = 200
@@ -121,7 +123,7 @@ async def _given(endpoint: Endpoint, request: Request) -> Given:
         given = evolve(given, asked=_record(endpoint.query, asked))
     elif request.query_params:
         raise _NotAsExpected(422, "There are no parameters here.")
-    if endpoint.body is None:
+    if endpoint.body is None and not endpoint.bodies:
         return given
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise _NotAsExpected(415, f"The body has to be {JSON}.")
@@ -134,7 +136,16 @@ async def _given(endpoint: Endpoint, request: Request) -> Given:
     settings = data.pop("settings", {}) if endpoint.takes_settings else {}
     if not isinstance(settings, dict):
         raise _NotAsExpected(422, "The settings have to be a JSON object.")
-    return evolve(given, asked=_record(endpoint.body, data), settings=settings)
+    body = endpoint.body or _by_type(endpoint.bodies, data)
+    return evolve(given, asked=_record(body, data), settings=settings)
+
+
+def _by_type(bodies: Mapping[str, type], data: dict[str, Any]) -> type:
+    """The record of the body's type, which is taken out of the body."""
+    named = data.pop("type", None)
+    if not isinstance(named, str) or named not in bodies:
+        raise SettingError("type", f"one of {', '.join(bodies)}", named, "")
+    return bodies[named]
 
 
 def _read(record: type, name: str, text: str) -> Any:
@@ -173,9 +184,10 @@ def document(
         for parameter in found["parameters"]:
             if parameter["name"] in choices:
                 parameter["schema"]["enum"] = list(choices[parameter["name"]])
-        for schema in found.get("requestBody", {}).get("content", {}).values():
-            for name in choices.keys() & schema["schema"]["properties"].keys():
-                schema["schema"]["properties"][name]["enum"] = list(choices[name])
+        for content in found.get("requestBody", {}).get("content", {}).values():
+            for schema in content["schema"].get("oneOf", [content["schema"]]):
+                for name in choices.keys() & schema["properties"].keys():
+                    schema["properties"][name]["enum"] = list(choices[name])
     return {
         "openapi": "3.1.0",
         "info": {"title": "gce", "version": __version__, "description": "Runs, problems, answers and jobs."},
@@ -196,7 +208,7 @@ def _operation(each: Endpoint) -> dict[str, Any]:
     parts = [part[1:-1] for part in each.path.split("/") if part.startswith("{")]
     parameters = [{"name": part, "in": "path", "required": True, "schema": {"type": "string"}} for part in parts]
     refused = {"$ref": "#/components/schemas/Problem" if each.refuses is None else "#/components/schemas/Error"}
-    unfit = [400, 413, 415] if each.body else [413] if each.method == "POST" else []
+    unfit = [400, 413, 415] if each.body or each.bodies else [413] if each.method == "POST" else []
     errors = sorted({*each.errors, *unfit, 401, 403, 422, 429, *([404] if parts else [])})
     found: dict[str, Any] = {
         "summary": each.help,
@@ -218,4 +230,12 @@ def _operation(each: Endpoint) -> dict[str, Any]:
         if each.takes_settings:
             schema["properties"]["settings"] = {"$ref": "#/components/schemas/TrainSettings"}
         found["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    elif each.bodies:
+        schema = {"oneOf": [_with_type(schema_of(body), name) for name, body in each.bodies.items()]}
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     return found
+
+
+def _with_type(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    properties = {"type": {"const": name}, **schema["properties"]}
+    return {**schema, "properties": properties, "required": ["type", *schema.get("required", [])]}
