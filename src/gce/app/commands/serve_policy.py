@@ -60,7 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIB",
         help="maximum size of an adapter (default 256)",
     )
-    parser.add_argument("--device", type=Choice(("cpu",)), help="cpu forces the CPU (default: the backend's device)")
+    parser.add_argument(
+        "--device",
+        type=Choice(("cpu",)),
+        choices=("cpu",),
+        help="device of the model: cpu forces the CPU (default: the backend's)",
+    )
     parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
     address.add_arguments(parser, port=8200)
 
@@ -82,11 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
         model=ModelSettings(name=arguments.model, device=arguments.device, threads=arguments.threads),
         lora=LoraSettings(**shape),
     )
-    listening = listen(where)
-    app = policy_application(
-        partial(_load, settings, learned), where, adapters=folder, most=arguments.adapter_mib * 2**20
-    )
-    run(app, listening, where, f"serving {arguments.model}")
+    with listen(where) as listening:
+        app = policy_application(
+            partial(_load, settings, learned), where, adapters=folder, most=arguments.adapter_mib * 2**20
+        )
+        run(app, listening, where, f"serving {arguments.model}")
     return 0
 
 
