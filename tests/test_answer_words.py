@@ -288,9 +288,11 @@ def test_the_floor_holds_what_a_constant_of_common_words_earns() -> None:
 
 
 def test_what_is_doubtful_is_shown_and_responses_need_a_second_judge() -> None:
-    said = str(checked(different))
+    report = checked(different)
+    said = str(report)
     lines = said.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("doubtful: hedging, a right answer that"))
     assert "No, wait: " in lines[place + 1] and lines[place + 1].endswith(" is known")
     no_effect = "responses that may be right (without `accepts`, `responses` has no effect)"
-    assert no_effect in said and no_effect not in str(checked(different, accepts=lambda row, text: True))
+    assert no_effect in report.table() and no_effect not in checked(different, accepts=lambda row, text: True).table()
+    assert "exploits" in said.splitlines()[-1]

@@ -212,7 +212,7 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
             assert mean == pytest.approx(sum(rewards) / len(rewards))
     assert figures["dev-reward"].intervals["T0"]["T0"][0][1].n == 1  # type: ignore[union-attr]
     head = next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
-    assert "| mean reward | problems | equal rewards | cut off |" in head and "raft learns from admitted" in text
+    assert "| mean reward | problems | equal rewards | unreadable |" in head and "raft learns from admitted" in text
     gce.train(task="test_graded:GRADED", run=tmp_path / "other", seed=1, **CASES, **SMALL, test=20)
     compared = gce.report(tmp_path / "run", tmp_path / "other").sections[0].tables[1]
     assert gce.report(tmp_path / "run", tmp_path / "other").sections[0].figures[1].table.head[2] == "mean reward (95 %)"
@@ -251,10 +251,10 @@ def test_an_audit_shows_mean_rewards_and_names_each_limit_that_is_exceeded(monke
     quarter, sure = mean_of_problems([0.25] * 20), wilson(20, 20)
     rows = rows_of(str(audited), "mean reward")
     assert {name: rows[name] for name in (*policies, "best prompt-blind")} == {
-        "nothing": [0.0, 0.0],
-        "wrong": [0.25, 0.25],
-        "adds": [1.0, 1.0],
-        "best prompt-blind": [1.0, 1.0],
+        "nothing": [0.0],
+        "wrong": [0.25],
+        "adds": [1.0],
+        "best prompt-blind": [1.0],
     }
     lines = [line for line in str(audited).splitlines() if "above the limit" in line]
     assert lines == [
@@ -301,9 +301,9 @@ def test_the_best_baseline_of_mean_rewards_is_the_best_by_mean_reward(monkeypatc
     result = trained(task)
     for text in (str(gce.evaluate(task=task, n=20, **CASES)), str(result)):
         lines = [line.split() for line in text.splitlines() if line.startswith("best prompt-blind")]
-        assert [line[2] for line in lines] == ["50", "0.75"]
+        assert [line[2] for line in lines] == ["50.0", "0.750"]
     rows = [line for line in str(gce.report(result)).splitlines() if line.startswith("| best prompt-blind")]
-    assert rows[0].split("|")[2].split()[0] == "50" and rows[1].split("|")[2].split()[0] == "0.75"
+    assert rows[0].split("|")[2].split()[0] == "50.0" and rows[1].split("|")[2].split()[0] == "0.750"
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, ""), (1, "; and 1 other"), (2, "; and 2 others")])
@@ -325,10 +325,10 @@ def test_the_mean_of_one_tier_has_the_tiers_interval() -> None:
 
 
 def test_so_it_is_in_the_tables() -> None:
-    _, ((_, tier, mean, _),) = accuracy_rows({"after": {"all": wilson(0, 12)}}, ["all"])
-    assert (tier, mean) == ("0 (0-24)", "0.0 (0.0-24.2)")
-    _, ((_, tier, mean),) = reward_rows({"after": {"all": mean_reward([0.5] * 12)}}, ["all"])
-    assert (tier, mean) == ("0.50 (0.25-0.75)", "0.500 (0.254-0.746)")
+    head, ((_, tier, _),) = accuracy_rows({"after": {"all": wilson(0, 12)}}, ["all"])
+    assert (head[1:], tier) == (("all", "coverage"), "0.0 (0.0-24.2)"), "one tier alone is its mean"
+    head, ((_, tier),) = reward_rows({"after": {"all": mean_reward([0.5] * 12)}}, ["all"])
+    assert (head[1:], tier) == (("all",), "0.500 (0.254-0.746)")
     found = gce.evaluate(task=ONE_TIER, n=20, **CASES)
     row = shown(found)["modes"]["zero-shot"]
     assert {name: row["tiers"]["T0"][name] for name in ("low", "high")} == {

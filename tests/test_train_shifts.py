@@ -88,7 +88,7 @@ def test_the_command_measures_each_shift_after_training(
     out = capsys.readouterr().out
     lines = {line.partition("  ")[0]: line for line in out.split("\n")}
     assert lines["distribution"].split("  ")[-1].strip() == "coverage"
-    assert out.index("after - before") < out.index("Distribution shifts: ") < out.index("stopped after iteration 1")
+    assert out.index("after - before") < out.index("Distribution shifts: ") < out.index("in the buffer,")
     assert lines["as asked"].count("100 (21-100)") == 3, "1 of 1"
     assert lines["larger numbers"].count("100 (34-100)") == 3
     assert lines["Minus!"].count("0 (0-66)") == 2 and " -  " in lines["Minus!"], "it has no tier T2"

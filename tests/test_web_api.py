@@ -224,7 +224,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch, model: Any, kind: str, asked: Any
 def test_a_simulated_user_is_asked_and_the_history_ends_in_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     said = ["Ask: How long does each job take?", "Answer: A 0"]
     history, (held,) = simulated(
-        monkeypatch, lambda request: said[len(request.messages) // 2], "qa", Consult(persona_type="upset", num_turns=2)
+        monkeypatch,
+        lambda request: said[len(request.messages) // 2],
+        "qa",
+        Consult(persona_type="upset", num_turns=2, model="any"),
     )
     assert [each["role"] for each in history] == ["user", "assistant", "user", "assistant"]
     assert "I am tired of it!" in history[0]["content"] and [history[1]["content"], history[3]["content"]] == said

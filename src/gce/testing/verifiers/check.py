@@ -176,12 +176,12 @@ class TaskReport:
         yield (f"right generated responses judged wrong: {self.false_rejects.correct:,} of {self.false_rejects.n:,}")
 
     def _noted(self) -> Iterator[str]:
-        doubtful: dict[str, list[Finding]] = {}
+        doubtful: dict[tuple[str, str], list[Finding]] = {}
         for note in self.notes:
-            if note.severity == "doubtful":
-                doubtful.setdefault(note.check, []).append(note)
-        for check, (first, *others) in doubtful.items():
-            yield f"doubtful: {check}, {first.message}"
+            if note.severity == "doubtful":  # Near misses are many kinds of one thing.
+                doubtful.setdefault((note.check, "" if note.check == "near misses" else note.message), []).append(note)
+        for first, *others in doubtful.values():
+            yield f"doubtful: {first.check}, {first.message}"
             yield from _shown(first)
             if others:
                 yield f"    and: {'; '.join(dict.fromkeys(note.kind for note in others))}"

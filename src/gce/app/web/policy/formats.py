@@ -125,7 +125,7 @@ def adapter_of(body: Mapping[str, Any], folder: Path | None) -> ModelState:
     if not isinstance(path, str):
         raise BadInput("expected lora_files, an object with the files of a checkpoint in base64, or lora_path")
     if folder is None:
-        raise BadInput("this server reads no paths of clients: send lora_files, or start it with --adapters DIR")
+        raise BadInput("this server reads no paths of clients: send lora_files", hint="start it with {adapters} DIR")
     try:
         place = (folder / path).resolve()
     except (OSError, ValueError) as error:  # As of a null byte.
