@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from attrs import Factory, define, field, frozen
 
 from gce.domain.learning import Trace
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffer", "BufferSettings", "Weighting", "admit", "composition", "draw", "empty", "epoch", "only", "tiers"]
 
-Weighting = Literal["equal", "uniform-tier", "failure-rate"]
+Weighting = Literal["equal", "uniform-tier", "failure-rate", "surprise"]
 
 
 @frozen
@@ -152,6 +153,8 @@ def draw(
     - `equal` gives every trace the same weight.
     - `failure-rate` weights a tier by max(floor, failure[tier]), where `failure` is its rate of wrong
       rollouts, in [0, 1].
+    - `surprise` weights a trace by max(floor, its surprise), in time linear in the size of the buffer; traces may
+      repeat.
 
     A fractional share of a batch is rounded up or down at random, so that it is exact in expectation. Within a tier all
     traces are equally likely, and none is repeated before each has been drawn once.
@@ -166,6 +169,10 @@ def draw(
     storage, held = buffer._storage, buffer._tiers
     if weighting == "equal":
         drawn = _pick(storage.traces, len(buffer), generator, size)
+    elif weighting == "surprise":
+        weights = np.array([max(floor, 1.0 if each.surprise is None else each.surprise) for each in buffer])
+        chosen = generator.choice(len(buffer), size, p=weights / weights.sum())
+        drawn = [storage.traces[index] for index in chosen.tolist()]
     else:
         places = _places(_tier_weights(held, weighting, failure, floor), generator, size)
         drawn = [
@@ -202,7 +209,7 @@ def _tier_weights(
     if weighting == "uniform-tier":
         return dict.fromkeys(held, 1.0)
     if weighting != "failure-rate":
-        raise ValueError(f"expected weighting equal, uniform-tier or failure-rate, got {weighting!r}")
+        raise ValueError(f"expected weighting equal, uniform-tier, failure-rate or surprise, got {weighting!r}")
     if not 0.0 < floor <= 1.0:
         raise ValueError(f"expected a floor in (0, 1], got {floor!r}")
     rates = failure or {}

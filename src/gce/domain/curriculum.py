@@ -15,6 +15,7 @@ from attrs import field, fields, frozen
 from gce.domain.admission import mixed, relative_variance
 
 __all__ = [
+    "Allocation",
     "Policy",
     "TierHistory",
     "TierRewards",
@@ -22,12 +23,15 @@ __all__ = [
     "needs_demonstrations",
     "open_levels",
     "plan",
+    "predicted_wave",
     "remember",
     "second_wave",
     "tier_rewards",
 ]
 
 Policy = Literal["adaptive", "uniform"]
+Allocation = Literal["rewards", "critic"]
+"""What a second wave is allocated by."""
 
 LEVEL_HOLDS = 0.1
 """Mean reward from which the next curriculum level is tried."""
@@ -191,6 +195,24 @@ def second_wave(groups: Mapping[str, Sequence[float]], rollouts: int, *, admit_a
         extra.update((problem, count) for problem, count in zip(kind, given, strict=True) if count)
         rollouts -= sum(given)
     return extra
+
+
+def predicted_wave(predicted: Mapping[str, Sequence[float]], rollouts: int) -> dict[str, int]:
+    """Extra rollouts for problems in proportion to p (1 - p), with p the mean reward that a critic predicts.
+
+    Problems that get none are left out; ties go to the earlier problem.
+
+    Raises:
+        ValueError: a negative number, or a problem without predictions.
+    """
+    if rollouts < 0:
+        raise ValueError(f"expected rollouts from 0, got {rollouts!r}")
+    if empty := [problem for problem, found in predicted.items() if not found]:
+        raise ValueError(f"expected at least one prediction for problem {empty[0]!r}, got none")
+    means = {problem: math.fsum(found) / len(found) for problem, found in predicted.items()}
+    variances = {problem: p * (1.0 - p) for problem, p in means.items() if 0.0 < p < 1.0}
+    given = _largest_remainder(variances.values(), rollouts) if variances else []
+    return {problem: count for problem, count in zip(variances, given, strict=True) if count}
 
 
 def _go_round(room: Sequence[int], total: int) -> list[int]:

@@ -94,6 +94,12 @@ class Trace:
         metadata=OMIT_DEFAULT,
     )
     """In [0, 1]; None if only the verdicts are known."""
+    surprise: float | None = field(
+        default=None,
+        validator=validators.optional(validators.and_(validators.ge(0.0), validators.le(1.0))),
+        metadata=OMIT_DEFAULT,
+    )
+    """How far its reward was from a critic's prediction; None if there was no critic."""
     tools: tuple[Mapping[str, Any], ...] = field(default=(), metadata=OMIT_DEFAULT)
     """Definitions of the tools shown to the model, in the form that chat templates take: JSON schemas of functions."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from gce.domain.completions import Completion, SampleRequest
-from gce.domain.evaluators.judges import judge_measures
+from gce.domain.evaluators.judges import MAX_TOKENS, judge_measures
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.strategies.judge import asked_for_grade, grade_in
@@ -17,8 +17,6 @@ from gce.ports.model import Sampler
 
 __all__ = ["JudgeModel"]
 
-MAX_TOKENS = 256
-"""Of a reply."""
 TEMPERATURE = 0.8
 """Of repeated grades; a single one is greedy."""
 MOST_SILENT = 8

@@ -19,7 +19,7 @@ critic was fitted to answers to other problems.
 
   quality   R^2, AUROC and calibration error, compared with critics that know only the length or only the tier
   choice    best of a problem's answers by the critic, compared with shortest, majority and the verifier (an oracle)
-  stopping  tokens saved and right answers lost if rollouts with low predictions are stopped half way
+  stopping  tokens saved and right answers lost if rollouts with low predictions are stopped early
 
 A critic that is no better than the tier has learned which problems are hard, and nothing about answers.
 """

@@ -14,7 +14,18 @@ from gce.app.shown import Part, html_of, lines_of
 from gce.app.tables.cells import difference_cell, share_cell
 from gce.app.training.state import Watcher
 from gce.domain.answers import Answer
-from gce.domain.evaluators.critic import FEATURES, FOLDS, LENGTH, Quality, features_of, first_half, out_of_fold, quality
+from gce.domain.evaluators.critic import (
+    FEATURES,
+    FOLDS,
+    LEAST,
+    LENGTH,
+    Quality,
+    beginning,
+    features_of,
+    length_of,
+    out_of_fold,
+    quality,
+)
 from gce.domain.figures import Table
 from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
 from gce.domain.text import counted, voted
@@ -25,9 +36,9 @@ __all__ = ["Choice", "CriticReport", "Saving", "critic"]
 Floats = NDArray[np.float64]
 
 SAVED = (0.1, 0.25, 0.5)
-"""Shares of the rollouts, those with the lowest predictions, that early stopping gives up."""
+"""Shares of the rollouts that are still being written, those with the lowest predictions, that are given up."""
 HALF = 0.5
-"""The share of an answer's tokens that is written when it is decided whether to go on."""
+"""When it is decided whether to go on: at this share of the median length of the tier's answers."""
 
 
 @frozen
@@ -55,10 +66,10 @@ class Choice:
 
 @frozen
 class Saving:
-    """What it costs to stop the rollouts that look hopeless when half of each is written."""
+    """What it costs to stop rollouts that look hopeless at half of the tier's median length."""
 
     stopped: float
-    """Share of the rollouts."""
+    """Share of the rollouts that are still being written then."""
     tokens: Estimate
     """Share of all tokens that is saved."""
     lost: Estimate
@@ -110,9 +121,10 @@ class CriticReport:
                 ),
             ),
             "",
-            "stopping the rollouts with the lowest predictions when half of each is written",
+            "stopping rollouts at half of the tier's median length, those with the lowest predictions"
+            + ("" if self.savings else f": answers to fewer than {FOLDS} problems go on for so long"),
             Table(
-                ("stopped", "tokens saved, %", "right answers lost, %", "lost at random, %"),
+                ("stopped of those going on", "tokens saved, %", "right answers lost, %", "lost at random, %"),
                 tuple(
                     (
                         f"{100 * each.stopped:.0f} %",
@@ -189,6 +201,14 @@ def critic(
         expected = f"judged answers to at least {4 * FOLDS} problems"
         raise SettingError("n", expected, n, f"expected {expected}, got {len({*problems})}: raise {{n}}")
     scores = np.array([answer.reward or 0.0 for answer in answers], float)
+    above = int((scores > scores.mean()).sum())
+    if min(above, len(scores) - above) < LEAST:
+        expected = f"at least {LEAST} answers with a score above the mean and {LEAST} others"
+        message = (
+            f"expected {expected}, got {above} and {len(scores) - above}: nothing can be estimated from so few; raise "
+            "{n} or {samples}, or choose a model, {adapter} or {tiers} with mixed outcomes"
+        )
+        raise SettingError("n", expected, above, message)
     right = np.array([answer.right for answer in answers], float)
     tiers = [answer.problem.tier for answer in answers]
     whole = features_of([answer.completion for answer in answers])
@@ -202,8 +222,6 @@ def critic(
     for place, problem in enumerate(problems):
         by_problem.setdefault(problem, []).append(place)
     places = list(by_problem.values())
-    half = features_of([first_half(answer.completion) for answer in answers])
-    early = np.mean([out_of_fold(half, scores, tiers, problems, seed=seed) for seed in range(seeds)], axis=0)
     return CriticReport(
         found.task.name,
         found.preset,
@@ -212,7 +230,7 @@ def critic(
         float(right.mean()),
         critics,
         _choices(answers, places, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
-        tuple(_saving(share, early, answers, places, right) for share in SAVED),
+        _savings(answers, scores, places, right, seeds),
     )
 
 
@@ -235,15 +253,29 @@ def _choices(
     )
 
 
-def _saving(
-    share: float, early: Floats, answers: Sequence[Answer], places: Sequence[list[int]], right: Floats
-) -> Saving:
-    """Give up this share of the rollouts, those with the lowest predictions."""
-    stopped = early <= np.quantile(early, share)
-    tokens = np.array([answer.completion.tokens or len(answer.completion.text.split()) for answer in answers], float)
-    saved = np.where(stopped, (1.0 - HALF) * tokens, 0.0) / tokens.mean()
-    lost = np.where(stopped, right, 0.0) / max(right.mean(), 1e-12)
-    tokens_saved, right_lost = (
-        clustered_mean([values[group].tolist() for group in places]) for values in (saved, lost)
-    )
-    return Saving(share, tokens_saved, right_lost, float(stopped.mean()))
+def _savings(
+    answers: Sequence[Answer], scores: Floats, places: Sequence[list[int]], right: Floats, seeds: int
+) -> tuple[Saving, ...]:
+    """Give up shares of the rollouts that go on, those with the lowest predictions from what is written by then."""
+    tokens = np.array([length_of(answer.completion) for answer in answers])
+    tiers, problems = ([getattr(answer.problem, name) for answer in answers] for name in ("tier", "key"))
+    median = {tier: np.median(tokens[[each == tier for each in tiers]]) for tier in {*tiers}}
+    written = np.array([int(HALF * median[tier]) for tier in tiers])
+    going_on = np.flatnonzero(tokens > written).tolist()
+    if len({problems[place] for place in going_on}) < FOLDS:
+        return ()
+    columns = features_of([beginning(answers[place].completion, int(written[place])) for place in going_on])
+    known = (columns, scores[going_on], [tiers[place] for place in going_on], [problems[place] for place in going_on])
+    predicted = np.mean([out_of_fold(*known, seed=seed) for seed in range(seeds)], axis=0)
+    found = []
+    for share in SAVED:
+        stopped = np.zeros(len(answers), bool)
+        stopped[going_on] = predicted <= np.quantile(predicted, share)
+        by_chance = stopped.sum() / len(going_on) * right[going_on].sum() / max(right.sum(), 1.0)
+        saved = np.where(stopped, tokens - written, 0.0) / tokens.mean()
+        lost = np.where(stopped, right, 0.0) / max(right.mean(), 1e-12)
+        saved_share, lost_share = (
+            clustered_mean([values[group].tolist() for group in places]) for values in (saved, lost)
+        )
+        found.append(Saving(share, saved_share, lost_share, float(by_chance)))
+    return tuple(found)

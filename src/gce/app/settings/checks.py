@@ -43,6 +43,21 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "chosen among all of them",
             "use {rollouts.governor} fixed",
         )
+    rollouts = settings.rollouts
+    if rollouts.second_wave_by == "critic" and (not rollouts.second_wave or buffer.admission == "all"):
+        raise _conflict(
+            settings,
+            "rollouts.second_wave_by",
+            "{rollouts.second_wave_by} critic allocates additional rollouts by predicted rewards",
+            "it needs {rollouts.second_wave}, and another {buffer.admission} than all",
+        )
+    if buffer.weighting == "surprise" and (buffer.admission == "all" or algorithm.weigh is not None):
+        raise _conflict(
+            settings,
+            "buffer.weighting",
+            "{buffer.weighting} surprise weights traces in the replay buffer by rewards and their predictions",
+            "it needs {objective.algorithm} raft, and another {buffer.admission} than all",
+        )
     if settings.curriculum.ladder and settings.rollouts.problems_by_tier:
         raise _conflict(
             settings,

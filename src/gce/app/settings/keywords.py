@@ -24,7 +24,7 @@ from gce.app.settings.records import (
     StoppingSettings,
 )
 from gce.domain.buffer import Weighting
-from gce.domain.curriculum import Policy
+from gce.domain.curriculum import Allocation, Policy
 from gce.domain.evaluators.combination import Rule
 from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy as LayerStrategy
@@ -90,6 +90,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     temperature: float
     max_tokens: int | None
     second_wave: int
+    second_wave_by: Allocation
     governor: Governor
     strategy: str
 

@@ -57,7 +57,7 @@ from gce.app.wiring.sandboxes import AUTO, RUNNER_HELP, RUNNERS
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.buffer import Weighting
-from gce.domain.curriculum import Policy
+from gce.domain.curriculum import Allocation, Policy
 from gce.domain.evaluators.combination import RULES, Combination, Rule
 from gce.domain.evaluators.judges import JUDGE
 from gce.domain.evaluators.scores import SCORES
@@ -281,6 +281,14 @@ class RolloutSettings:
         flag="--second-wave",
         unit="rollouts",
     )
+    second_wave_by: Allocation = setting(
+        "rewards",
+        Choice(get_args(Allocation)),
+        "how --second-wave is allocated: rewards (problems with mixed outcomes first), critic (in proportion to the "
+        "variance p(1 - p) of the reward that a critic predicts from the answers to other problems)",
+        flag="--second-wave-by",
+        omit_default=True,
+    )
     governor: Governor = setting(
         "fixed",
         Choice(get_args(Governor)),
@@ -357,7 +365,11 @@ class BufferSettings:
     deduplicate: bool = setting(True, SWITCH, "keep only one of several equal traces")
     accumulate: bool = setting(True, SWITCH, "keep traces of earlier iterations")
     weighting: Weighting = setting(
-        "uniform-tier", Choice(get_args(Weighting)), "how tiers are weighted in a batch", flag="--weighting"
+        "uniform-tier",
+        Choice(get_args(Weighting)),
+        "how traces are weighted in a batch: tiers equally (uniform-tier), traces equally (equal), tiers by their "
+        "failure rate (failure-rate), or traces by how far their reward was from a critic's prediction (surprise)",
+        flag="--weighting",
     )
 
 

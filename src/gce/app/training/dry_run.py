@@ -28,6 +28,7 @@ from gce.app.wiring.system import peak_bytes
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.answers import Answer
+from gce.domain.evaluators.judges import MAX_TOKENS
 from gce.domain.learning import TrainingBatch
 from gce.domain.problems import Split
 from gce.domain.tasks import Task, draw_problems
@@ -165,6 +166,7 @@ def training_lines(settings: TrainSettings) -> list[str]:
         f"work, at most: iterations {settings.last_iteration:,}, rollouts {left['sample']:,.0f}, optimizer steps "
         f"{left['train']:,.0f}, greedy answers to test and dev problems {answers - left['sample']:,.0f}"
     ]
+    lines += _judge_lines(settings, answers)
     settings = evolve(settings, model=evolve(settings.model, name=settings.model.name or default_model(task)))
     lines += gain_found(asked_problems(task, settings.preset, "test", settings.evaluation.test))
     if reason := is_at_hand(settings.model.name):
@@ -176,6 +178,18 @@ def training_lines(settings: TrainSettings) -> list[str]:
     )
     seconds = answers * found.answer + left["train"] * (found.step or 0.0)
     return [*lines, *_measured(answers, seconds, found)]
+
+
+def _judge_lines(settings: TrainSettings, answers: float) -> list[str]:
+    """What each judge model would be asked, at most: a prompt with the problem and the answer for each grade."""
+    given = settings.evaluators
+    grades = answers * given.judge_repeats
+    return [
+        f"{name}: at most {grades:,.0f} grades ({answers:,.0f} answers, {counted(given.judge_repeats, 'grade')} each), "
+        f"{grades * MAX_TOKENS:,.0f} generated tokens (replies of up to {MAX_TOKENS}), and a prompt with problem and "
+        "answer for each; its time is not part of the estimate"
+        for name in given.judges
+    ]
 
 
 def evaluation_lines(

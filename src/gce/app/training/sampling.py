@@ -25,7 +25,16 @@ from gce.domain.admission import positives
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
-from gce.domain.curriculum import TierRewards, needs_demonstrations, open_levels, plan, second_wave, tier_rewards
+from gce.domain.curriculum import (
+    TierRewards,
+    needs_demonstrations,
+    open_levels,
+    plan,
+    predicted_wave,
+    second_wave,
+    tier_rewards,
+)
+from gce.domain.evaluators.critic import predicted_rewards
 from gce.domain.governor import rounds, worth_more
 from gce.domain.learning import Turn
 from gce.domain.prefix_values import PrefixValues
@@ -41,6 +50,7 @@ from gce.errors import BadInput
 
 __all__ = [
     "Rollout",
+    "as_predicted",
     "groups_of",
     "rewards_by_tier",
     "rollout_opening",
@@ -156,7 +166,10 @@ def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) 
     if run.settings.buffer.admission == "all":
         # With nothing known of the rewards no problem is told from another.
         groups = {problem: [0.0] * len(group) for problem, group in groups.items()}
-    counts = second_wave(groups, settings.second_wave, admit_at=run.admit_at)
+    if settings.second_wave_by == "critic":
+        counts = predicted_wave(groups_of(as_predicted(run, number, without_failed(first))), settings.second_wave)
+    else:
+        counts = second_wave(groups, settings.second_wave, admit_at=run.admit_at)
     second, more = _wave(run, state, number, counts, problems, settings.samples)
     return first + second, seconds + more
 
@@ -209,6 +222,13 @@ def groups_of(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
     for rollout in rollouts:
         groups[rollout.judged.problem.key].append(rollout.reward)
     return groups
+
+
+def as_predicted(run: Run, number: int, rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """The rollouts with the rewards that a critic predicts, which was fitted to those of other problems."""
+    answers, rewards = [rollout.judged for rollout in rollouts], [rollout.reward for rollout in rollouts]
+    predicted = predicted_rewards(answers, rewards, seed=key(run.settings.seed, "critic", number))
+    return [evolve(rollout, reward=reward) for rollout, reward in zip(rollouts, predicted, strict=True)]
 
 
 def rewards_by_tier(tiers: Sequence[str], rollouts: Sequence[Rollout]) -> dict[str, TierRewards]:

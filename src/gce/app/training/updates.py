@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from numpy.random import Generator
 
 from gce.app.settings.records import WARM_UP_PART
-from gce.app.training.sampling import Rollout, groups_of
+from gce.app.training.sampling import Rollout, as_predicted, groups_of
 from gce.app.training.state import Run, RunState
 from gce.app.training.time_limit import stage
 from gce.domain.algorithms import Algorithm, drop_decided, truncated_ratios
@@ -53,14 +53,24 @@ def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollo
     groups: Mapping[str, Sequence[float]] = groups_of(rollouts)
     if run.settings.buffer.drop_solved:
         groups = drop_decided(groups, all_wrong=False, admit_at=run.admit_at)
+    surprises = _surprises(run, number, rollouts) if run.settings.buffer.weighting == "surprise" else {}
     traces = [
-        trace_of_rollout(rollout, number)
+        evolve(trace_of_rollout(rollout, number), surprise=surprises.get(rollout.judged.completion.key))
         for rollout in rollouts
         if rollout.positive and rollout.turns != () and rollout.judged.problem.key in groups
     ]
     before = buffer if run.settings.buffer.accumulate else only(buffer, number)
     after = admit(before, traces)
     return after, list(islice(after, len(before), None))
+
+
+def _surprises(run: Run, number: int, rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """How far each rollout's reward is from the prediction of a critic that was fitted to the others'."""
+    predicted = as_predicted(run, number, rollouts)
+    return {
+        rollout.judged.completion.key: abs(rollout.reward - expected.reward)
+        for rollout, expected in zip(rollouts, predicted, strict=True)
+    }
 
 
 @frozen

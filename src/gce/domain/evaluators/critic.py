@@ -15,23 +15,28 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.randomness import generator
 
 __all__ = [
     "FEATURES",
+    "LEAST",
     "LENGTH",
     "TIER",
     "Quality",
     "auroc",
+    "beginning",
     "calibration_error",
     "features_of",
     "first_half",
     "fit_critic",
     "folds_of",
+    "length_of",
     "likelihood",
     "out_of_fold",
+    "predicted_rewards",
     "quality",
 ]
 
@@ -45,11 +50,16 @@ STEPS = 30
 BINS = 10
 LAST = 5
 """Tokens that the end of an answer is judged by."""
+LEAST = 10
+"""Answers above the mean score, and answers not above it, that a critic needs at least."""
 
 
 def _log_probabilities(completion: Completion) -> Floats:
-    found = completion.log_probabilities or completion.sampling_log_probabilities or (0.0,)
-    return np.asarray(found, float)
+    return np.asarray(_given(completion) or (0.0,), float)
+
+
+def _given(completion: Completion) -> tuple[float, ...] | None:
+    return completion.log_probabilities or completion.sampling_log_probabilities
 
 
 def _repeated_pairs(completion: Completion) -> float:
@@ -67,7 +77,7 @@ def _distinct(completion: Completion) -> float:
 LENGTH = "tokens, log2"
 TIER = "tier"
 FEATURES: Mapping[str, Callable[[Completion], float]] = {
-    LENGTH: lambda completion: math.log2(1 + (completion.tokens or len(completion.text.split()))),
+    LENGTH: lambda completion: math.log2(1 + length_of(completion)),
     "log-probability, mean": lambda completion: float(_log_probabilities(completion).mean()),
     "log-probability, deviation": lambda completion: float(_log_probabilities(completion).std()),
     "log-probability, least": lambda completion: float(_log_probabilities(completion).min()),
@@ -82,26 +92,33 @@ FEATURES: Mapping[str, Callable[[Completion], float]] = {
 
 def likelihood(completion: Completion) -> float | None:
     """Return the geometric mean of the probabilities of its tokens: a critic that needs no fit; None without them."""
-    found = completion.log_probabilities or completion.sampling_log_probabilities
+    found = _given(completion)
     mean = float(np.mean(found)) if found else math.nan
     return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
 
-def first_half(completion: Completion) -> Completion:
-    """Return the first half of the tokens, as if nothing of the rest were known: its length neither."""
-    found = completion.log_probabilities or completion.sampling_log_probabilities or ()
-    ids = completion.token_ids or ()
-    kept = max(len(found), len(ids)) // 2
-    words = completion.text.split()
+def length_of(completion: Completion) -> int:
+    """Return its tokens, or its words where the backend does not count tokens."""
+    return completion.tokens or len(completion.text.split())
+
+
+def beginning(completion: Completion, tokens: int) -> Completion:
+    """Return its first tokens, as if the rest were not yet written."""
+    words, share = completion.text.split(), tokens / max(length_of(completion), 1)
     return Completion(
         completion.key,
-        " ".join(words[: len(words) // 2]),
+        " ".join(words[: int(len(words) * share)]),
         "stop",
         completion.policy,
-        token_ids=ids[:kept] or None,
-        log_probabilities=found[:kept] or None,
-        tokens=kept or None,
+        token_ids=(completion.token_ids or ())[:tokens] or None,
+        log_probabilities=(_given(completion) or ())[:tokens] or None,
+        tokens=tokens or None,
     )
+
+
+def first_half(completion: Completion) -> Completion:
+    """Return the first half of its tokens, whose number tells the length of the whole."""
+    return beginning(completion, length_of(completion) // 2)
 
 
 def features_of(completions: Sequence[Completion]) -> Floats:
@@ -136,6 +153,16 @@ def out_of_fold(
     for fold in range(FOLDS):
         out = folds == fold
         found[out] = _fitted(columns[~out], scores[~out], binary=binary)(columns[out])
+    return found
+
+
+def predicted_rewards(answers: Sequence[Answer], rewards: Sequence[float], *, seed: int) -> list[float]:
+    """Return each answer's reward as predicted out of fold; their mean where there are too few problems for folds."""
+    problems = [answer.problem.key for answer in answers]
+    if len({*problems}) < FOLDS:
+        return [sum(rewards) / len(rewards)] * len(rewards)
+    x, tiers = features_of([answer.completion for answer in answers]), [answer.problem.tier for answer in answers]
+    found: list[float] = out_of_fold(x, np.asarray(rewards, float), tiers, problems, seed=seed).tolist()
     return found
 
 

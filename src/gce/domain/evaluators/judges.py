@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from gce.domain.randomness import generator
 from gce.domain.statistics import Estimate
 
-__all__ = ["JUDGE", "JudgeRow", "intraclass_correlation", "judge_measures", "judge_rows"]
+__all__ = ["JUDGE", "MAX_TOKENS", "JudgeRow", "intraclass_correlation", "judge_measures", "judge_rows"]
 
 JUDGE = "judge:"
 """Prefix, in the name of an evaluator, of the model that judges."""
+MAX_TOKENS = 256
+"""Of a judge's reply."""
 RESAMPLES = 1_000
 LEAST = 3
 """Problems below which reliability has no interval and is not measured."""
