@@ -266,6 +266,14 @@ class TestDraw:
             error = (share * (1 - share) / (1500 * size)) ** 0.5
             assert abs(times[tier] / (1500 * size) - share) < 4 * error
 
+    def test_surprising_traces_come_more_often(self) -> None:
+        """Surprises 0.9, 0 (the floor, 0.1) and none (1): 45, 5 and 50 % of 10,000, within four errors."""
+        traces = [evolve(trace(i, problem=f"{i}"), surprise=known) for i, known in enumerate((0.9, 0.0, None))]
+        drawn = draw(admit(empty(), traces), generator("surprise"), 10_000, weighting="surprise", floor=0.1)
+        times = Counter(one.key for one in drawn)
+        for one, share in zip(traces, (0.45, 0.05, 0.5), strict=True):
+            assert times[one.key] / 10_000 == pytest.approx(share, abs=4 * (share * (1 - share) / 10_000) ** 0.5)
+
     def test_any_two_tiers_meet_in_a_small_batch(self) -> None:
         buffer, random = filled(T0=2, T1=2, T2=2, T3=2), generator("pairs")
         met = {frozenset(one.tier for one in draw(buffer, random, 2)) for _ in range(200)}
@@ -315,9 +323,9 @@ class TestDraw:
         ("options", "message"),
         [
             ({"size": -1}, "expected a batch size from 0, got -1"),
-            ({"weighting": "hard"}, "expected weighting equal, uniform-tier or failure-rate, got 'hard'"),
-            ({"weighting": "all"}, "expected weighting equal, uniform-tier or failure-rate, got 'all'"),
-            ({"weighting": "wild"}, "expected weighting equal, uniform-tier or failure-rate, got 'wild'"),
+            ({"weighting": "hard"}, "expected weighting equal, uniform-tier, failure-rate or surprise, got 'hard'"),
+            ({"weighting": "all"}, "expected weighting equal, uniform-tier, failure-rate or surprise, got 'all'"),
+            ({"weighting": "wild"}, "expected weighting equal, uniform-tier, failure-rate or surprise, got 'wild'"),
             ({"weighting": "failure-rate"}, r"expected a failure rate in \[0, 1\] for tier T0, got None"),
             ({"weighting": "failure-rate", "failure": {"T0": 2.0}}, "for tier T0, got 2.0"),
             ({"weighting": "failure-rate", "failure": {"T0": 0.5}, "floor": 0.0}, r"expected a floor in \(0, 1\]"),

@@ -220,6 +220,14 @@ def test_a_dry_run_asks_no_server_and_downloads_nothing(
     assert "tokens: at most 384 generated (32 answers of up to 12)" in out
 
 
+def test_a_dry_run_names_judges_and_what_they_may_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same 20 rollouts and 12 greedy answers, each graded three times with 256 tokens; no judge is loaded."""
+    judge = ("--hold-out-evaluators", "judge:http://h/v1#m", "--judge-repeats", "3")
+    assert train(*SCRIPTED, *SIZES, *judge, "--dry-run") == 0
+    said = "judge:http://h/v1#m: at most 96 grades (32 answers, 3 grades each), 24,576 generated tokens"
+    assert said in capsys.readouterr().out
+
+
 def test_after_an_interruption_the_last_line_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -160,6 +160,22 @@ def test_settings_that_contradict_are_told_as_data_and_the_command_line_names_op
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rollouts.second_wave_by": "critic"}, "it needs --second-wave, and another --admission than all"),
+        ({"buffer.weighting": "surprise", "buffer.admission": "all"}, "another --admission than all"),
+        ({"buffer.weighting": "surprise", "objective.algorithm": "grpo"}, "it needs --algorithm raft"),
+    ],
+    ids=str,
+)
+def test_a_critic_without_use_is_refused(change: dict[str, str], said: str) -> None:
+    settings = with_recipe("gce", change)
+    with pytest.raises(SettingError) as caught:
+        check_variants(settings, ALGORITHMS[settings.objective.algorithm])
+    assert said in caught.value.said(command_parser("train").option)
+
+
 def test_importance_ratios_need_rollouts_without_few_shot_examples() -> None:
     settings = with_recipe("gce", {"objective.importance_cap": 2.0, "demonstrations.bootstrap": "few-shot"})
     with pytest.raises(SettingError) as caught:
@@ -176,10 +192,10 @@ def test_a_section_is_a_record_of_its_class() -> None:
 
 def test_every_setting_is_said_to_be_something_and_no_two_have_one_flag() -> None:
     settings = all_settings()
-    assert len(settings) == 87
+    assert len(settings) == 88
     assert all(each.help and each.kind.expected for each in settings.values())
     flags = [each.flag for each in settings.values() if each.flag]
-    assert len(flags) == len(set(flags)) == 75
+    assert len(flags) == len(set(flags)) == 76
     sections = sections_in(TrainSettings)
     assert len(sections) == 12 and all(
         len(fields(kind)) <= 25 and vars(kind)["section"] == name for name, kind in sections.items()

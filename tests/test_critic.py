@@ -9,10 +9,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_task import ADDITION
 
 from gce.app import cli
+from gce.app.evaluation.critic import critic, early_stopping
+from gce.domain.answers import Answer
 from gce.domain.completions import Completion
-from gce.domain.evaluators.critic import FEATURES, LENGTH, auroc, calibration_error, features_of, out_of_fold, quality
+from gce.domain.evaluators.critic import (
+    FEATURES,
+    LENGTH,
+    auroc,
+    beginning,
+    calibration_error,
+    features_of,
+    first_half,
+    out_of_fold,
+    predicted_rewards,
+    quality,
+)
+from gce.domain.tasks import draw_problem
+from gce.errors import SettingError
 
 
 def test_features_of_a_known_completion() -> None:
@@ -101,6 +117,40 @@ def test_the_command_and_its_python_face(capsys: pytest.CaptureFixture[str]) -> 
     one, *_, oracle = found["choices"]
     assert one["against_one"]["value"] == 0.0 <= oracle["against_one"]["value"]
     assert [each["stopped"] for each in found["savings"]] == [0.1, 0.25, 0.5]
+
+
+def test_an_early_stop_knows_nothing_of_the_length() -> None:
+    """At 5 tokens, texts of 8 and 20 that begin alike are alike; words stand in where no tokens are counted."""
+    short, long = (Completion("", "", "stop", "", token_ids=(*range(n),), tokens=n) for n in (8, 20))
+    one, other = features_of([beginning(short, 5), beginning(long, 5)])
+    assert one.tolist() == other.tolist() and first_half(long).tokens == 10
+    assert beginning(Completion("", "a b c d", "stop", ""), 3).text == "a b c"
+
+
+def test_what_early_stopping_saves_and_loses() -> None:
+    """Of 20 answers of 10 tokens, the ten that repeat a token are wrong. Half are stopped after 5 tokens: that saves a
+    quarter of all tokens and loses no right answer; at random it would lose half of them."""
+    problems = [draw_problem(ADDITION, "small", "T0", "test", i) for i in range(10)]
+    answers = [
+        Answer(problem, Completion("", "", "stop", "", token_ids=ids, tokens=10), (), float(right), right)
+        for problem in problems
+        for ids, right in (((1,) * 10, False), ((*range(10),), True))
+    ]
+    right = np.array([float(each.right) for each in answers])
+    *_, half = early_stopping(answers, right, [[2 * i, 2 * i + 1] for i in range(10)], right, 2)
+    assert (half.stopped, half.tokens.value, half.lost.value, half.lost_by_chance) == (0.5, 0.25, 0.0, 0.5)
+
+
+def test_rewards_of_answers_to_few_problems_are_predicted_by_their_mean() -> None:
+    problem, said = draw_problem(ADDITION, "small", "T0", "test", 0), Completion("", "w1", "stop", "")
+    answers = [Answer(problem, said, (), reward, bool(reward)) for reward in (0.0, 1.0, 0.5)]
+    assert predicted_rewards(answers, [0.0, 1.0, 0.5], seed=0) == [0.5] * 3
+
+
+def test_a_critic_of_one_outcome_estimates_nothing() -> None:
+    """Each answer is wrong: one line says what came and what to do."""
+    with pytest.raises(SettingError, match=r"expected at least 10 answers .* got 0 and 60: nothing can be estimated"):
+        critic(ADDITION, lambda _messages: "no idea", n=10, samples=2, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from gce.domain.measurements import IterationRecord, TierCount
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import ProblemSource, TaskTier, draw_problems
-from gce.domain.traces import trace_of_record
+from gce.domain.traces import trace_of_record, trace_record
 from gce.domain.verdicts import Step, Verdict
 from gce.errors import BadInput, ModelError
 from gce.ports.runs import RunWriter
@@ -669,6 +669,35 @@ def test_shuffled_verdicts_decide_on_the_second_wave_too() -> None:
         asked.append({request.key.rpartition("/")[0] for request in model.asked if number_of(request) > 1})
     true, control = asked
     assert len(true) == 12 and control < true
+
+
+def test_a_critic_allocates_the_second_wave() -> None:
+    """T0 is always right, T1 in one of two rollouts: most of the 12 further ones are for T1."""
+    config = with_fields(SMALL, problems=12, samples=2, second_wave=12, second_wave_by="critic", iterations=1)
+
+    def answer(request: SampleRequest) -> str:
+        known = "/T0/" in request.key or number_of(request) % 2
+        return f"w{add(request)}" if known else "no idea"
+
+    model = Listening(answer)
+    finish(a_run(config, model))
+    extra = Counter("/T0/" in request.key for request in model.asked if number_of(request) > 1)
+    assert extra.total() == 12 and extra[False] > extra[True]
+
+
+def test_replay_by_surprise_keeps_it_with_the_traces_and_survives_a_restart() -> None:
+    """T0 is always right, of T1 one of six: right answers of T1 are the more surprising."""
+    config = with_fields(SMALL, problems=12, weighting="surprise", iterations=2)
+
+    def answer(request: SampleRequest) -> str:
+        return f"w{add(request)}" if "/T0/" in request.key or not number_of(request) else "no idea"
+
+    found = finish(a_run(config, Listening(answer)))
+    easy, hard = ([t.surprise for t in found.state.buffer if t.tier == tier] for tier in ("T0", "T1"))
+    assert math.fsum(easy) / len(easy) < math.fsum(hard) / len(hard) < 1.0
+    trace = next(iter(found.state.buffer))
+    assert trace_of_record(trace_record(trace)).surprise == trace.surprise
+    assert all(trace.surprise is None for trace in finish(a_run(SMALL, Listening(answer))).state.buffer)
 
 
 # Variants of learning

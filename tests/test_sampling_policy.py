@@ -19,6 +19,7 @@ from gce.domain.curriculum import (
     needs_demonstrations,
     open_levels,
     plan,
+    predicted_wave,
     remember,
     second_wave,
     tier_rewards,
@@ -244,6 +245,17 @@ class TestPlan:
 GROUPS = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=2), st.lists(st.booleans(), min_size=1, max_size=8).map(tuple), max_size=10
 )
+
+
+def test_a_predicted_wave_follows_the_predicted_variance() -> None:
+    """p (1 - p) of 0.25, 0.09 and 0 share 34 rollouts as 25, 9 and 0; a prediction is the mean of the answers'."""
+    predicted = {"even": (0.4, 0.6), "easy": (0.9,), "solved": (1.0, 1.0)}
+    assert predicted_wave(predicted, 34) == {"even": 25, "easy": 9}
+    assert predicted_wave({"solved": (1.0,)}, 34) == {} == predicted_wave(predicted, 0)
+    with pytest.raises(ValueError, match="from 0, got -1"):
+        predicted_wave(predicted, -1)
+    with pytest.raises(ValueError, match="prediction for problem 'a', got none"):
+        predicted_wave({"a": ()}, 1)
 
 
 class TestSecondWave:

@@ -31,7 +31,7 @@ from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
 from gce.domain.text import counted, voted
 from gce.errors import SettingError
 
-__all__ = ["Choice", "CriticReport", "Saving", "critic"]
+__all__ = ["Choice", "CriticReport", "Saving", "critic", "early_stopping"]
 
 Floats = NDArray[np.float64]
 
@@ -230,7 +230,7 @@ def critic(
         float(right.mean()),
         critics,
         _choices(answers, places, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
-        _savings(answers, scores, places, right, seeds),
+        early_stopping(answers, scores, places, right, seeds),
     )
 
 
@@ -253,7 +253,7 @@ def _choices(
     )
 
 
-def _savings(
+def early_stopping(
     answers: Sequence[Answer], scores: Floats, places: Sequence[list[int]], right: Floats, seeds: int
 ) -> tuple[Saving, ...]:
     """Give up shares of the rollouts that go on, those with the lowest predictions from what is written by then."""
