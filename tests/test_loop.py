@@ -693,7 +693,7 @@ def test_replay_by_surprise_keeps_it_with_the_traces_and_survives_a_restart() ->
         return f"w{add(request)}" if "/T0/" in request.key or not number_of(request) else "no idea"
 
     found = finish(a_run(config, Listening(answer)))
-    easy, hard = ([t.surprise for t in found.state.buffer if t.tier == tier] for tier in ("T0", "T1"))
+    easy, hard = ([t.surprise or 0.0 for t in found.state.buffer if t.tier == tier] for tier in ("T0", "T1"))
     assert math.fsum(easy) / len(easy) < math.fsum(hard) / len(hard) < 1.0
     trace = next(iter(found.state.buffer))
     assert trace_of_record(trace_record(trace)).surprise == trace.surprise
