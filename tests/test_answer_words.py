@@ -292,7 +292,7 @@ def test_what_is_doubtful_is_shown_and_responses_need_a_second_judge() -> None:
     said = str(report)
     lines = said.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("doubtful: hedging, a right answer that"))
-    assert "No, wait: " in lines[place + 1] and lines[place + 1].endswith(" is known")
+    assert "No, wait: " in lines[place + 1] and " where the answer is " in lines[place + 1]
     no_effect = "responses that may be right (without `accepts`, `responses` has no effect)"
     assert no_effect in report.table() and no_effect not in checked(different, accepts=lambda row, text: True).table()
     assert "exploits" in said.splitlines()[-1]

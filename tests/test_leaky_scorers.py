@@ -126,6 +126,7 @@ LEAKY: dict[str, tuple[list[dict[str, Any]], Score, str]] = {
     "first letter": (CAPITALS, lambda a, p: a[0] == own(p)[0], "near misses, letters reversed but the first"),
     "fuzzy": (CAPITALS, lambda a, p: similar(a, p) >= 0.5, "near misses, half of each word"),
     "beginning": (CAPITALS, lambda a, p: a.startswith(own(p)), "near misses, letters appended"),
+    "end": (CAPITALS, lambda a, p: a.endswith(own(p)), "near misses, letters in front"),
     "same letters": (CAPITALS, lambda a, p: sorted(a) == sorted(own(p)), "near misses, letters reversed"),
     "size alone": (TWO_DIGITS, lambda a, p: abs(number(a)) == p["answer"], "near misses, the opposite sign"),
 }
@@ -217,6 +218,7 @@ def test_near_misses_differ_from_the_answer() -> None:
     assert near_misses("-0.5")["the opposite sign"] == "0.5" and near_misses("0")["a digit appended"] == "07"
     assert near_misses("New Delhi") == {"half of the first word": "De", "half of each word": "New De"}
     assert near_misses("Oslo")["letters reversed but the first"] == "Ools"
+    assert near_misses("Oslo")["letters in front"] == "olsOOslo"
     assert near_misses("?") == near_misses("") == {}
 
 

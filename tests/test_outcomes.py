@@ -370,7 +370,7 @@ def test_training_ends_with_3_before_it_learns_from_a_part(
 def test_how_many_problems_there_are_is_said_where_tiers_differ() -> None:
     assert count_words({"T0": 200, "T1": 200}, 200) == "n = 200 a tier"
     assert count_words({"T0": 192, "T1": 200, "T2": 200}, 200) == "n = 200 a tier, 192 in T0 (all there are)"
-    assert count_words({"T0": 12}, 200) == "n = 12 a tier (all there are)"
+    assert count_words({"T0": 12}, 200) == "n = 12 (all there are)"
     twelve = "12 in T0 (all there are), 12 in T1 (all there are)"
     assert count_words({"T0": 12, "T1": 12, "T2": 200}, 200) == f"n = 200 a tier, {twelve}"
 

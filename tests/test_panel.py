@@ -261,10 +261,21 @@ def test_a_change_that_passes_is_doubtful_until_the_answer_is_unique_or_a_second
 def test_a_format_that_the_prompt_does_not_ask_for_may_be_refused() -> None:
     report = checked(gce.task(WORDS, numbered, name="exact"))
     assert report.ok and {"in upper case", "with a final period"} <= {note.kind for note in report.notes}
-    assert (
-        "note: right answers in other formats are refused, which is fine if the prompt names one: in upper case"
-        in str(report)
+    said = str(report).split("\n")
+    note = (
+        "note: right answers in other formats are refused, which is fine if the prompt names one: in a sentence, with"
     )
+    place = next(at for at, line in enumerate(said) if line.startswith(note))
+    assert "models often answer in a sentence" in said[place + 1]
+
+
+def test_a_format_that_the_extraction_takes_off_is_not_refused() -> None:
+    """The expression finds "Paris" in "Paris.", whatever response is written to name "Paris." itself."""
+    ends = r"(?:.* is )?(.+?)\.?$"
+    report = checked(gce.task(WORDS, lambda answer, row: answer == row["answer"], name="ends", extract=ends))
+    kinds = {note.kind for note in report.notes}
+    assert not {"in a sentence", "with a final period"} & kinds and "in bold type" in kinds
+    assert "models often" not in str(report)
 
 
 @pytest.mark.parametrize(

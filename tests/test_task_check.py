@@ -195,9 +195,9 @@ def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> No
     said = "high: exploits, false accept: the score takes a response that the second judge refuses ("
     at = next(n for n, line in enumerate(lines) if line.startswith(said))
     for line in lines[at + 1 : at + 3]:
-        assert re.fullmatch(r"    '.*' where '.*' is known", line), "two examples of a kind"
+        assert re.fullmatch(r"    '.*' where the answer is '.*'", line), "two examples of a kind"
     assert not lines[at + 3].startswith("    ")
-    assert lines[-1].startswith("not checked in part (--verbose or table() says why): relations")
+    assert lines[-1].startswith("not checked in part (table(), or --verbose in the shell, says why): relations")
     assert "not checked: relations: the task declares none" in report.table()
     assert "\n".join(lines).isascii(), "what a response holds is escaped"
 

@@ -209,7 +209,9 @@ class Terminal:
         if not tiers and not self._records:
             self.say("SFT warm-up on demonstrations, without rollouts; in brackets: greedy accuracy on dev.")
         elif tiers and not any(earlier.tiers for earlier in self._records):
-            self.say("Solve rate of training rollouts by tier; in brackets: greedy accuracy on dev.")
+            self.say(
+                "Solve rate of training rollouts, which are sampled, by tier; in brackets: greedy accuracy on dev."
+            )
         cells = _cells(record, self.iterations, graded=any(each.graded for each in (*self._records, record)))
         others = "".join(
             f"  {tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers and found.n

@@ -162,7 +162,8 @@ def _extraction(answers: Sequence[Answer]) -> Iterator[str]:
     if holding:
         yield (
             f"the known answer stands in {len(holding)} of {len(answers)} responses that count as wrong, as "
-            f"{_clipped(holding[0], MOST_OF_AN_ANSWER)!r}: look at what extract= gives the score"
+            f"{_clipped(holding[0], MOST_OF_AN_ANSWER)!r}: look at what extract= gives the score, or "
+            "let the score find the answer in a sentence: answer.rstrip('.').split(' is ')[-1]"
         )
 
 

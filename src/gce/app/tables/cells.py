@@ -75,4 +75,5 @@ def count_words(counts: Mapping[str, int], asked: int) -> str:
     all_of_them = {tier: " (all there are)" if n < asked else "" for tier, n in counts.items()}
     usual = next(tier for tier, n in counts.items() if n == most)
     fewer = [f", {n} in {tier}{all_of_them[tier]}" for tier, n in counts.items() if n < most]
-    return f"n = {most} a tier{all_of_them[usual]}{''.join(fewer)}"
+    each = " a tier" if len(counts) > 1 else ""
+    return f"n = {most}{each}{all_of_them[usual]}{''.join(fewer)}"

@@ -109,7 +109,9 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
         while ratios[-1] > STEEP and len(ratios) < 4:
             ratios.append(seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9))
         if ratios[-1] > STEEP:
-            said = f"{shape}: {after:.3f} s for {size:,} characters, {min(ratios[1:]):.0f} times as long as a quarter"
+            whose = " (the pattern of extract= and the score together)" if bench.own else ""
+            times = f"{min(ratios[1:]):.0f} times as long as a quarter"
+            said = f"{shape}: {after:.3f} s for {size:,} characters, {times}{whose}"
             bench.find("time", "growth", said, problem, long_texts(answer, size)[shape][:200])
             return
         if after * STEEP > bench.seconds:  # The next size might not finish in time.

@@ -24,6 +24,7 @@ from gce.ports.runner import Runner
 from gce.testing.verifiers.attacks import checks_of
 from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Elsewhere, Finding, Hopeless, alarm_clock, clipped
 from gce.testing.verifiers.floor import Floor, floor_of
+from gce.testing.verifiers.forms import SENTENCE
 from gce.testing.verifiers.severity import SEVERITIES, defect_of
 
 __all__ = ["Accepts", "Elsewhere", "Finding", "Stage", "TaskReport", "check_task"]
@@ -105,7 +106,7 @@ class TaskReport:
         yield from (f"not checked: {each}" for each in self.not_checked if each.startswith(ANSWERS))
         names = dict.fromkeys(each.partition(":")[0] for each in self.not_checked if not each.startswith(ANSWERS))
         if names:
-            yield f"not checked in part (--verbose or table() says why): {', '.join(names)}"
+            yield f"not checked in part (table(), or --verbose in the shell, says why): {', '.join(names)}"
 
     def _first(self) -> str:
         """How much was found, and what to do about it; not all is well where an attack earns much."""
@@ -189,6 +190,8 @@ class TaskReport:
         if refused:
             said = "note: right answers in other formats are refused, which is fine if the prompt names one"
             yield f"{said}: {', '.join(refused)}"
+            if SENTENCE in refused:
+                yield "    models often answer in a sentence: measure one, and look at its answers, before you train"
         if self.admit_at is not None:
             yield (
                 f"note: rewards are partial: an answer counts as right from a reward of {self.admit_at:g} on; the "
@@ -203,7 +206,7 @@ def _shown(finding: Finding) -> Iterator[str]:
     """The response of a finding that concerns one problem, and the known answer, unless its message has them."""
     response = clipped(finding.response)
     if finding.problem and response not in finding.message:
-        known = f" where {clipped(finding.known)} is known" if finding.known else ""
+        known = f" where the answer is {clipped(finding.known)}" if finding.known else ""
         yield f"    {response}{known}"
 
 

@@ -16,7 +16,7 @@ from attrs import frozen
 from gce.domain.tasks.answer_lists import glue_of, items_of
 from gce.testing.verifiers.responses import unit_of
 
-__all__ = ["FORMS", "Form", "as_code", "other_meanings", "ruled_out"]
+__all__ = ["FORMS", "SENTENCE", "Form", "as_code", "other_meanings", "ruled_out"]
 
 Make = Callable[[str], str | None]
 
@@ -111,16 +111,18 @@ def _wide(answer: str) -> str:
 
 _LOOK_ALIKE = str.maketrans("aceopxyACEHKMOPTX", "асеорхуАСЕНКМОРТХ")  # noqa: RUF001 - that is the point.
 
+SENTENCE = "in a sentence"
+"""The form that models write most."""
 FORMS = {
+    SENTENCE: Form(lambda answer: f"The answer is {answer}"),
+    "with a final period": Form(lambda answer: f"{answer}."),
+    "in bold type": Form(lambda answer: f"**{answer}**"),
     "in upper case": Form(str.upper, _ANY_CASE, f"{_CASE_MATTERS}|{_CASE}", _case_is_asked_for),
     "in lower case": Form(str.lower, _ANY_CASE, f"{_CASE_MATTERS}|{_CASE}", _case_is_asked_for),
     "a list in the opposite order": Form(_reordered, _ANY_ORDER, _ORDER),
     "without its unit": Form(_without_unit, _NO_UNIT, _UNIT),
-    "with a final period": Form(lambda answer: f"{answer}."),
     "in quotation marks": Form(lambda answer: f'"{answer}"'),
-    "in bold type": Form(lambda answer: f"**{answer}**"),
     "as LaTeX": Form(lambda answer: f"${answer}$"),
-    "in a sentence": Form(lambda answer: f"The answer is {answer}"),
     "in a sentence that goes on": Form(lambda answer: f"I think that {answer} is the answer to this question"),
     "in a list of JSON": Form(_of_number(lambda answer: f"[{answer}]")),
     "with decimals": Form(_of_whole(lambda answer: f"{answer}.0")),

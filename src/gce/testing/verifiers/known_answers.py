@@ -52,7 +52,7 @@ def formats(bench: Bench, advance: Callable[[], None]) -> None:
             elif form.is_allowed(prompt_of(problem)) and bench.says(problem, response) is not False:
                 said = f"{name}: the prompt allows it, and {clipped(text)} is wrong for {clipped(own)}"
                 bench.find("formats", "refused", said, problem, response)
-            elif not excluded and bench.says(problem, response) is not False:
+            elif not excluded and bench.says(problem, response) is not False and not bench.is_right(problem, text):
                 refused.append((problem, own, text, response))
         if refused:
             problem, own, text, response = refused[0]

@@ -183,6 +183,7 @@ def near_misses(answer: str, others: Sequence[str] = ()) -> dict[str, str]:
         found["half of each word"] = _WORD.sub(lambda word: word[0][: len(word[0]) // 2], answer)
     if answer.isalpha():
         found["letters appended"] = answer + answer[::-1]
+        found["letters in front"] = answer[::-1] + answer
     if answer.isalnum():
         found["letters reversed"] = answer[::-1]
         found["letters reversed but the first"] = answer[0] + answer[:0:-1]
