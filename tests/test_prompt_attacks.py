@@ -24,6 +24,7 @@ from gce.domain.attacks import ATTACKS, attacked, targets
 from gce.domain.attacks.attack import keeps_meaning, labels_of, words_of
 from gce.domain.completions import SampleRequest
 from gce.domain.conversations import Conversation
+from gce.domain.figures import Lines
 from gce.domain.problems import Message, Problem
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.requests import Settings
@@ -294,8 +295,13 @@ def test_the_table_by_hand() -> None:
     assert (row.flipped.correct, row.flipped.n, row.accuracy["T0"].correct) == (8, 8, 0)
     assert row.gain is not None and (row.gain.lost, row.gain.mean.value) == (8, -1.0)
     assert rows["sections", 8].flipped.correct == 0
-    assert any("violin" in line for line in found.transcripts[0])
+    assert any("violin" in message.content for message in found.transcripts[0].prompt)
     assert "right becomes wrong" in str(found) and "<table" in found._repr_html_()
+    title, examples = found.report.sections
+    (figure,) = title.figures
+    assert isinstance(figure, Lines)
+    assert [(at, mean.value) for at, mean in figure.intervals["distractors"]["distractors"]] == [(0.0, 1.0), (8.0, 0.0)]
+    assert examples.transcripts == found.transcripts
 
 
 def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,7 +322,9 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     script = tmp_path / "answers.jsonl"
     script.write_text('{"text": "Answer: A 0"}\n')
     arguments = ["attack", "--model", f"scripted:{script}", "--tiers", "T0", "--n", "2", "--attacks", "typos"]
-    assert cli.main([*arguments, "--edits", "0,2"]) == 0
+    page = tmp_path / "attacks.html"
+    assert cli.main([*arguments, "--edits", "0,2", "--out", str(page)]) == 0
+    assert page.read_text().startswith("<!doctype html>") and "<svg" in page.read_text()
     out = capsys.readouterr().out
     assert "right becomes wrong" in out and "\ntypos " in out
     assert cli.main([*arguments, "--edits", "2", "--json"]) == 0

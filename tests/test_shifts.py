@@ -93,7 +93,7 @@ def test_n_is_that_of_distinct_problems_and_it_is_said() -> None:
     paper = result.shifts["the tiers of paper"]
     assert len(paper.problems) == len(draw_problems(SCHEDULING, "paper", "T0", "test", 15)) == 12
     assert len(result.problems) == 15
-    assert "the tiers of paper: n = 12 a tier (all there are)" in str(result)
+    assert "the tiers of paper: n = 12 (all there are)" in str(result)
     others = ", ".join(["as asked", *list(SCHEDULING.audit.shifts)[:-1]])
     assert f"{others}: n = 15 a tier" in str(result)
 

@@ -7,7 +7,9 @@ import argparse
 from gce.app.evaluation.attacking import EDITS, TRANSCRIPTS, attack
 from gce.app.options import NAME, NAMES, PATH, PROBLEMS, RUN, SEED, THREADS, TOKENS, Choice, Count, Listed
 from gce.app.parser import Parser
-from gce.app.terminal import Terminal, put_json, put_result
+from gce.app.reports.report import MARKS
+from gce.app.terminal import Terminal, note, put_json, put_result
+from gce.app.wiring.files import check_output
 from gce.app.wiring.models import MODEL_HELP
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.attacks import ATTACKS
@@ -33,7 +35,8 @@ EXAMPLES = """\
 examples:
   gce attack --n 10                                            every attack on the shipped model
   gce attack --n 100 --adapter runs/1/checkpoints/last         on the trained adapter of a run
-  gce attack --attacks typos,injections --edits 1,2,4,8        accuracy against the number of edits
+  gce attack --attacks typos,injections --edits 1,2,4,8 --out attacks.html
+                                                               accuracy against the number of edits, as a page
   gce attack --attacks deepwordbug --important --tiers T0      the words first that matter most to the model
   gce attack --attacks paraphrase --edits 1,2 --paraphraser smollm2    lines in another model's words
   gce train --strategy attack@typos+4                          train on attacked prompts
@@ -89,11 +92,14 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--answers", type=PATH, help="keep answers in this JSON Lines file; the same command goes on from it"
     )
+    parser.add_argument("--out", type=PATH, help="also write a page with a figure of accuracy against edits")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.out is not None:
+        check_output(arguments.out, mark=MARKS["html"], replace=True)
     names = ("preset", "tiers", "adapter", "n", "problem_seed", "max_tokens", "threads", "answers")
     given = {name: vars(arguments)[name] for name in names if vars(arguments)[name] not in (None, ())}
     found = attack(
@@ -113,4 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         put_json({"unattacked": to_plain(found.unattacked), "rows": to_plain(found.rows)}, indent=1)
     else:
         put_result(*str(found).split("\n"))
+    if arguments.out is not None:
+        found.report.write_page(arguments.out)
+        note(f"wrote {arguments.out}")
     return 0

@@ -5,7 +5,7 @@ Every attack is a strategy beside the unattacked prompt: answers are asked, judg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Unpack
 
@@ -15,17 +15,19 @@ from gce.app.evaluation.run import Evaluation, evaluate
 from gce.app.evaluation.scoring import answer_record
 from gce.app.evaluation.settings import EvaluateKeywords
 from gce.app.loaded_model import load_model
+from gce.app.reports.report import Report
+from gce.app.reports.section import Section
 from gce.app.reports.transcript_text import transcript_lines
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.tables.cells import difference_cell, interval_cell, p_cell
 from gce.app.training.state import Watcher
-from gce.app.transcripts import StoredAnswer, transcript
+from gce.app.transcripts import StoredAnswer, Transcript, transcript
 from gce.domain.attacks import ATTACKS
 from gce.domain.conversations import Conversation
-from gce.domain.figures import Table
-from gce.domain.measurements import Interval
+from gce.domain.figures import Lines, Table
+from gce.domain.measurements import Interval, MeanReward
 from gce.domain.paired import Gain
-from gce.domain.statistics import interval
+from gce.domain.statistics import interval, mean_over_tiers
 from gce.domain.strategies.attack import EVERYTHING, IMPORTANT, MOST_EDITS, PARAPHRASE
 from gce.domain.strategies.requests import ANOTHER
 from gce.domain.tasks import ProblemSource
@@ -62,8 +64,8 @@ class AttackReport:
     unattacked: Mapping[str, Interval]
     """Accuracy by tier."""
     rows: tuple[AttackRow, ...]
-    transcripts: tuple[tuple[str, ...], ...]
-    """Of answers that an attack made wrong, as lines of text."""
+    transcripts: tuple[Transcript, ...]
+    """Of answers that an attack made wrong."""
 
     def __str__(self) -> str:
         return "\n".join(lines_of(self._parts()))
@@ -71,7 +73,41 @@ class AttackReport:
     def _repr_html_(self) -> str:
         return html_of(self._parts())
 
+    @property
+    def report(self) -> Report:
+        """The same as a page, with accuracy against the number of edits as a figure."""
+        head, table, *words = self._table()
+        assert isinstance(head, str) and isinstance(table, Table)
+        said = (head, " ".join(each for each in words if isinstance(each, str)))
+        title = f"Attacks: {self.evaluation.settings.model_name} on {self.evaluation.task.name}"
+        examples = Section(
+            "Right answers made wrong", ("The prompt is the attacked one.",), transcripts=self.transcripts
+        )
+        return Report(
+            title,
+            (
+                Section("Accuracy under attack", said, (table,), (self._figure(),)),
+                *([examples] if self.transcripts else []),
+            ),
+        )
+
+    def _figure(self) -> Lines:
+        shares = {(row.attack, row.edits): row.accuracy for row in self.rows}
+        shares |= {(row.attack, 0): self.unattacked for row in self.rows}
+        shown = dict[str, dict[str, list[tuple[float, MeanReward]]]]()
+        for (name, edits), found in sorted(shares.items()):
+            if len(found) == len(self.unattacked) and (mean := mean_over_tiers(found.values())) is not None:
+                n = sum(each.n for each in found.values())
+                point = (float(edits), MeanReward(n, n * mean.value, mean.low, mean.high))
+                shown.setdefault(name, {name: []})[name].append(point)
+        title = "% right, mean of tiers, against the number of edits"
+        return Lines("attacks", title, {}, across="edits", shares=tuple(shown), intervals=shown)
+
     def _parts(self) -> list[Part]:
+        shown = (map(printable, transcript_lines(each)) for each in self.transcripts)
+        return [*self._table(), *(line for lines in shown for line in ("", *lines))]
+
+    def _table(self) -> list[Part]:
         given, tiers = self.evaluation.settings, list(self.unattacked)
         n = sum(each.n for each in self.unattacked.values())
         head = f"{given.model_name} on {self.evaluation.task.name}/{self.evaluation.preset}, {counted(n, 'problem')}"
@@ -88,7 +124,6 @@ class AttackReport:
             "change: mean of tiers, attacked minus unattacked, paired by problem.",
             "An attack succeeds where a right answer becomes wrong although the prompt still states the same problem;",
             "prompts that do not are dropped.",
-            *(line for each in self.transcripts for line in ("", *each)),
         ]
 
 
@@ -156,7 +191,7 @@ def _report(found: Evaluation, first: str, names: Mapping[str, tuple[str, int]],
     shares: dict[str, Any] = found.estimates()
     gains, held = found.gains(), found.conversations
     right = {each.last.problem.key for each in held[first] if each.last.right}
-    rows, shown = [], list[tuple[str, ...]]()
+    rows, shown = [], list[Transcript]()
     for strategy, (name, count) in names.items():
         kept = [each for each in held[strategy] if not each.last.failed]
         flips = [each for each in kept if each.last.problem.key in right and not each.last.right]
@@ -168,13 +203,12 @@ def _report(found: Evaluation, first: str, names: Mapping[str, tuple[str, int]],
             AttackRow(name, count, accuracy, gains.get(strategy), interval(len(flips), before, method=method), dropped)
         )
         if flips and len(shown) < transcripts:
-            shown.append(tuple(_example(found, flips[0], f"{name}, {counted(count, 'edit')}")))
+            shown.append(_example(found, flips[0], f"{name}, {counted(count, 'edit')}"))
     return AttackReport(found, shares[first], tuple(rows), tuple(shown))
 
 
-def _example(found: Evaluation, flip: Conversation, moment: str) -> Iterator[str]:
+def _example(found: Evaluation, flip: Conversation, moment: str) -> Transcript:
     """The transcript of an answer, with the attacked prompt."""
     prompt, _ = flip.said[-1]
     stored = StoredAnswer(moment, 0, answer_record(flip.last))
-    shown = transcript(stored, ProblemSource(found.task), shown=prompt)
-    yield from map(printable, transcript_lines(shown))
+    return transcript(stored, ProblemSource(found.task), shown=prompt)
