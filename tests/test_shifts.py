@@ -95,7 +95,7 @@ def test_n_is_that_of_distinct_problems_and_it_is_said() -> None:
     assert len(result.problems) == 15
     assert "the tiers of paper: n = 12 (all there are)" in str(result)
     others = ", ".join(["as asked", *list(SCHEDULING.audit.shifts)[:-1]])
-    assert f"{others}: n = 15 a tier" in str(result)
+    assert f"{others}: n = 15" in str(result)
 
 
 def test_the_best_prompt_blind_baseline_is_that_of_the_shift_itself() -> None:

@@ -231,7 +231,7 @@ def test_the_table_by_hand() -> None:
     assert means == ["50.0", "25.0", "0.0", "50.0"]
     assert first[5] == second[5] == "100 %"
     assert "A mean far below that of the first row" in str(said)
-    assert counts == ["as asked: n = 2", "other: n = 2 (all there are)"]
+    assert counts == ["as asked: n = 2", "other: n = 2 a tier (all there are)"]
 
 
 @st.composite
