@@ -292,7 +292,7 @@ def test_the_table_by_hand() -> None:
     assert isinstance(table, Table)
     assert table.rows == (("other, %", "50.0 (9.5-90.5)", "0.0 (0.0-65.8)", "-"),)
     assert words == [
-        "other: mean greedy accuracy on dev problems, n = 2 a tier; differences in points, paired by problem.",
+        "other: mean greedy accuracy on dev problems, n = 2; differences in points, paired by problem.",
         "English text: 2.000 nats per token before, 2.500 after, +0.500 (+0.500 to +0.500); 2 fixed passages; "
         "a loss that rises is forgetting.",
     ]

@@ -417,7 +417,7 @@ def test_the_command_line_from_files_to_admission(
         return evolve(decide(rounds), settled=len(rounds) >= FIRST, verdict="no gain")
 
     monkeypatch.setattr(admitting, "decide_same", no_gain)
-    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.5)
+    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.9)
     monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
     tasks = tmp_path / "tasks"
     tasks.mkdir()
