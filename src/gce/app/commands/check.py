@@ -103,6 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put(*str(report).split("\n"), *(report.table().split("\n") if is_verbose() else ()))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
-    if not report.ok:
+    if not report.is_clear:
         arguments.following = None
     return 0 if report.ok else 1

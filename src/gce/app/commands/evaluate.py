@@ -230,6 +230,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.following = "gce check --task {task}{preset}"
     else:
         arguments.following = "gce train --task {task}{preset} --model {model}" + _where_nothing_is_right(result)
+        if given.get("max_tokens"):
+            arguments.following += " --max-tokens {max_tokens}"
     plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)

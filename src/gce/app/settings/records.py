@@ -272,7 +272,12 @@ class RolloutSettings:
         0.8, TEMPERATURE, "sampling temperature of rollouts", flag="--temperature", common=True
     )
     max_tokens: int | None = setting(
-        None, TOKENS, "maximum tokens of a completion (default: the task's)", flag="--max-tokens", unit="tokens"
+        None,
+        TOKENS,
+        "maximum tokens of a completion (default: the task's)",
+        flag="--max-tokens",
+        common=True,
+        unit="tokens",
     )
     second_wave: int = setting(
         0,
@@ -457,6 +462,7 @@ class ObjectiveSettings:
         ChoiceOrOwn(tuple(ALGORITHMS)),
         f"training algorithm: {', '.join(ALGORITHMS)}, or your own as module:ATTR",
         flag="--algorithm",
+        common=True,
         metavar="NAME",
     )
     clip: float | None = setting(
@@ -519,7 +525,6 @@ class DemonstrationSettings:
         "few-shot: sample a tier's rollouts with few-shot examples, and train without them, until the model solves the "
         "tier without them",
         flag="--bootstrap",
-        common=True,
     )
     shots: int = setting(
         3,

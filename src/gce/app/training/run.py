@@ -487,6 +487,9 @@ def _begins(prepared: Prepared, name: str) -> Iterator[str]:
             f"adapter on blocks {', '.join(map(str, info.adapted_layers))}: {info.trainable_parameters:,} parameters, "
             f"{100 * info.trainable_share:.1f}% of {info.parameters:,}"
         )
+    if parts := settings.last_iteration - settings.stopping.iterations:
+        first = "iteration 1 is" if parts == 1 else f"iterations 1 to {parts} are"
+        yield f"{first} the warm-up: {settings.demonstrations.warm_up} optimizer steps on worked examples"
 
 
 def _problems(prepared: Prepared, split: Split, count: int) -> tuple[Problem, ...]:

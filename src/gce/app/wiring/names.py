@@ -125,13 +125,15 @@ def attribute(name: str, what: str) -> Any:
         raise BadInput(f"{name}: {error}") from error
     except Exception as error:  # Importing runs code that is not ours.
         said = one_line(f"{type(error).__name__}: {error}")
-        raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error
+        hint = f"; did you mean {module_name[:-3]}:{member}?" if module_name.endswith(".py") else ""
+        raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}{hint}") from error
     finally:
         sys.path.remove("")
     try:
         return getattr(module, member)
     except AttributeError:
-        raise BadInput(f"module {module_name} has no {member!r} (given as the {what} {name!r})") from None
+        hint = nearest(member, [each for each in vars(module) if not each.startswith("_")])
+        raise BadInput(f"module {module_name} has no {member!r} (given as the {what} {name!r}){hint}") from None
 
 
 TRAINED = "trained"

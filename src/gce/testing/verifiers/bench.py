@@ -237,11 +237,13 @@ class Bench:
             self.right[problem.key] = self._right_answers(problem)
         for problem in self.problems:
             self.wrong[problem.key] = self._wrong_answers(problem)
-        without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
-        if without:
+        unknown = [problem for problem in self.problems if not self.right[problem.key]]
+        if unknown:
+            tiers = ", ".join(sorted({problem.tier for problem in unknown}))
+            count = f"{len(unknown)} of {len(self.problems)}" if len(unknown) < len(self.problems) else "no problem"
+            has = "have no" if len(unknown) < len(self.problems) else "has a"
             self.not_checked.append(
-                f"right answers: some problems{self.named('of', ', '.join(without))} have no known right answer; "
-                f"{self._how_to_know()}"
+                f"right answers: {count}{self.named('of', tiers)} {has} known right answer; {self._how_to_know()}"
             )
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks to run programs, and there is no runner here")

@@ -78,6 +78,12 @@ class TaskReport:
         """True if nothing was found."""
         return not self.found
 
+    @property
+    def is_clear(self) -> bool:
+        """True if nothing was found, little is earned without an answer, and right answers to attack with were known."""
+        unearned = 0.0 if self.floor is None else self.floor.unearned
+        return self.ok and unearned <= LEAST_LIMIT and not any(each.startswith(ANSWERS) for each in self.not_checked)
+
     def __repr__(self) -> str:
         count = sum(self.found.values())
         return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else counted(count, 'finding')}>"
@@ -118,6 +124,8 @@ class TaskReport:
                 f"would pay for it; if not, mend {judge} and check again."
             )
         if self.floor is None or self.floor.unearned <= LEAST_LIMIT:
+            if not self.is_clear:
+                return "nothing was found, but most attacks start from a right answer, and some are not known (below)"
             alone = any("without `accepts`" in reason for reason in self.not_checked)
             return "nothing was found" + ("; a second judge (`accepts`) would try more" if alone else "")
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
