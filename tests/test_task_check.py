@@ -218,9 +218,7 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
 def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right() -> None:
     gullible = evolve(EXACT, verify=lambda *_: verdict(True))
     report = check_task(gullible, responses=0, accepts=lambda *_: False)
-    assert any(
-        reason.startswith("right answers: no problem has a known right answer") for reason in report.not_checked
-    )
+    assert any(reason.startswith("right answers: no problem has a known right answer") for reason in report.not_checked)
 
 
 def test_a_second_judge_that_raises_ends_the_check_with_one_line() -> None:
