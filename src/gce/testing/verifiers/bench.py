@@ -240,11 +240,10 @@ class Bench:
         unknown = [problem for problem in self.problems if not self.right[problem.key]]
         if unknown:
             tiers = ", ".join(sorted({problem.tier for problem in unknown}))
-            count = f"{len(unknown)} of {len(self.problems)}" if len(unknown) < len(self.problems) else "no problem"
-            has = "have no" if len(unknown) < len(self.problems) else "has a"
-            self.not_checked.append(
-                f"right answers: {count}{self.named('of', tiers)} {has} known right answer; {self._how_to_know()}"
-            )
+            of = self.named("of", tiers)
+            part = f"{len(unknown)} of {len(self.problems)} problems{of} have no"
+            said = part if len(unknown) < len(self.problems) else f"no problem{of} has a"
+            self.not_checked.append(f"right answers: {said} known right answer; {self._how_to_know()}")
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks to run programs, and there is no runner here")
 

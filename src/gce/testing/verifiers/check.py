@@ -80,7 +80,7 @@ class TaskReport:
 
     @property
     def is_clear(self) -> bool:
-        """True if nothing was found, little is earned without an answer, and right answers were known to attack with."""
+        """True if nothing was found, little is earned without an answer, and the right answers were known."""
         unearned = 0.0 if self.floor is None else self.floor.unearned
         return self.ok and unearned <= LEAST_LIMIT and not any(each.startswith(ANSWERS) for each in self.not_checked)
 
