@@ -31,7 +31,7 @@ from gce.domain.answers import answered_by
 from gce.domain.completions import Completion
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.domain.tasks.own import ESTIMATED_ON, MOST_LIMIT, own_task
-from gce.domain.tasks.questions import cut
+from gce.domain.tasks.questions import COLUMNS, cut
 from gce.domain.tasks.task import Listed
 from gce.errors import BadInput, MissingExtra, ModelError, SettingError
 from gce.testing.verifiers.check import check_task
@@ -605,7 +605,7 @@ def test_a_mistake_in_a_module_is_one_line_on_the_command_line(
 ) -> None:
     Path("questions.jsonl").write_text('{"question": "x"}\n')
     status, _, err = run(capsys, "evaluate", "--task", f"{own}:TASK")
-    said = f"{own}:TASK: task questions: questions.jsonl: row 1: no column 'prompt', got question\n"
+    said = f"{own}:TASK: task questions: questions.jsonl: row 1: no column 'prompt', got question; {COLUMNS}\n"
     assert (status, err) == (2, f"gce evaluate: {said}")
 
 

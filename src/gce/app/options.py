@@ -129,7 +129,8 @@ def choices(names: Collection[str], given: object, listed_by: str = "") -> str:
 def nearest(name: str, names: Iterable[str]) -> str:
     """A question that names the most similar of `names`, to stand behind an error; empty where none is similar."""
     names = list(names)
-    found = difflib.get_close_matches(name[:_MOST_SHOWN], names, n=1)
+    found = difflib.get_close_matches(name[:_MOST_SHOWN], names)
+    found.sort(key=lambda each: sorted(each) != sorted(name))  # Two letters exchanged is the likeliest slip.
     found = found or [each for each in names if len(name) > 2 and each.startswith(name)]
     return f"; did you mean {found[0]}?" if found else ""
 

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """A parser with two lengths of help, whose errors are errors of `gce`: one line."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+        super().__init__(*args, **{"allow_abbrev": False, **more})
         self.common: list[str] = []
         """Options that `--help` shows, in this order; empty for all. `--help-all` shows all of them."""
 

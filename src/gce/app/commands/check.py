@@ -104,5 +104,5 @@ def run(arguments: argparse.Namespace) -> int:
         put(*str(report).split("\n"), *(report.table().split("\n") if is_verbose() else ()))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
     if not report.is_clear:
-        arguments.following = None
+        arguments.following = "gce audit --task {task}{preset}" if report.ok else None
     return 0 if report.ok else 1

@@ -226,10 +226,12 @@ def run(arguments: argparse.Namespace) -> int:
     trained = result.task.training_tiers(result.preset, ladder=False)
     if arguments.answers and not arguments.models:
         arguments.following = "gce transcript {answers}"
-    elif given.get("adapter") or not trained or "learn" not in backend_of(arguments.model).capabilities:
+    elif not trained or "learn" not in backend_of(arguments.model).capabilities:
         arguments.following = "gce check --task {task}{preset}"
     else:
         arguments.following = "gce train --task {task}{preset} --model {model}" + _where_nothing_is_right(result)
+        if given.get("adapter"):
+            arguments.following += " --adapter {adapter}"
         if given.get("max_tokens"):
             arguments.following += " --max-tokens {max_tokens}"
     plain, lines = summary(result)

@@ -23,6 +23,7 @@ from gce.domain.text import counted
 __all__ = ["ONE_TIER", "Question", "Questions", "cut", "fold_of", "list_of", "question_of", "shown", "tier_of"]
 
 ONE_TIER = "all"
+COLUMNS = "name the question's column 'prompt', and that of a known answer 'answer'"
 """The tier of rows that name none."""
 _ROLES = ("system", "user", "assistant")
 _SPLITS: tuple[Split, ...] = get_args(Split)
@@ -136,7 +137,8 @@ def question_of(row: Any, where: str) -> Question:
     if not isinstance(row, Mapping):
         raise ValueError(f"{where}: expected a mapping with 'prompt' and further columns, got {shown(row)}")
     if "prompt" not in row:
-        raise ValueError(f"{where}: no column 'prompt', got {', '.join(map(str, row))[:200] or 'no columns'}")
+        names = ", ".join(map(str, row))[:200] or "no columns"
+        raise ValueError(f"{where}: no column 'prompt', got {names}; {COLUMNS}")
     try:
         plain = {_text_key(name, where): _plain(value, f"{where}, column {name!r}") for name, value in row.items()}
     except RecursionError:

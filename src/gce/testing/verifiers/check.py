@@ -187,13 +187,16 @@ class TaskReport:
     def _noted(self) -> Iterator[str]:
         doubtful: dict[tuple[str, str], list[Finding]] = {}
         for note in self.notes:
-            if note.severity == "doubtful":  # Near misses are many kinds of one thing.
-                doubtful.setdefault((note.check, "" if note.check == "near misses" else note.message), []).append(note)
+            if note.severity == "doubtful":  # Near misses are many kinds of one thing, and so are constants.
+                alike = note.check in ("blind", "near misses")
+                doubtful.setdefault((note.check, "" if alike else note.message), []).append(note)
         for first, *others in doubtful.values():
             yield f"doubtful: {first.check}, {first.message}"
             yield from _shown(first)
             if others:
-                yield f"    and: {'; '.join(dict.fromkeys(note.kind for note in others))}"
+                kinds = [*dict.fromkeys(note.kind for note in others)]
+                alike = kinds == [first.kind]
+                yield f"    and {len(others):,} more like it" if alike else f"    and: {'; '.join(kinds)}"
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
             said = "note: right answers in other formats are refused, which is fine if the prompt names one"
@@ -213,7 +216,7 @@ class TaskReport:
 def _shown(finding: Finding) -> Iterator[str]:
     """The response of a finding that concerns one problem, and the known answer, unless its message has them."""
     response = clipped(finding.response)
-    if finding.problem and response not in finding.message:
+    if finding.problem and finding.response and response not in finding.message:
         known = f" where the answer is {clipped(finding.known)}" if finding.known else ""
         yield f"    {response}{known}"
 
