@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -39,7 +40,7 @@ def listen(address: Address) -> socket.socket:
 
 
 def run(app: ASGIApp, listening: socket.socket, address: Address, what: str) -> None:
-    """Serve an application until it is interrupted; `what` is said of it."""
+    """Serve an application until Ctrl-C or SIGTERM, the ways to end it; `what` is said of it."""
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -53,4 +54,5 @@ def run(app: ASGIApp, listening: socket.socket, address: Address, what: str) -> 
     )
     host = f"[{address.host}]" if ":" in address.host else address.host
     put(f"{what} at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")
-    uvicorn.Server(config).run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # uvicorn sends the signal again after it has closed everything.
+        uvicorn.Server(config).run(sockets=[listening])
