@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 __all__ = ["KeptOpen"]
 
@@ -24,7 +24,7 @@ class KeptOpen:
     def __init__(self, most: int = 0) -> None:
         """`most` stay open while nobody uses them; with 0 each is closed after its use."""
         self._most = most
-        self._idle: deque[tuple[Hashable, _Closable]] = deque()
+        self._idle: deque[tuple[Hashable, Any]] = deque()
         self._lock = Lock()
 
     @contextmanager
@@ -32,7 +32,7 @@ class KeptOpen:
         """A connection that was kept under this key, else a new one; it is closed where its use fails."""
         used = self._taken(key) or connect()
         try:
-            yield used  # type: ignore[misc] - What is kept under a key was made by the `connect` of that key.
+            yield used
         except BaseException:
             used.close()
             raise
@@ -50,7 +50,7 @@ class KeptOpen:
         for each in dropped:
             each.close()
 
-    def _taken(self, key: Hashable) -> _Closable | None:
+    def _taken(self, key: Hashable) -> Any:
         with self._lock:
             found = next((each for each in reversed(self._idle) if each[0] == key), None)
             if found is not None:
