@@ -378,14 +378,16 @@ def test_a_run_is_launched_from_the_form_and_its_settings_are_found_again(client
     assert client.get(f"/api/v1/jobs/{job}").json()["state"] == "cancelled"
 
 
-def test_the_form_keeps_the_run_whose_adapter_an_earlier_job_started_from(client: Client, tmp_path: Path) -> None:
+def test_the_form_keeps_the_name_of_an_estimate_and_the_run_whose_adapter_it_starts_from(
+    client: Client, tmp_path: Path
+) -> None:
     with RunDirectory.create(tmp_path / "mine", {"settings": to_plain(TrainSettings(preset="grounded"))}):
         (tmp_path / "mine" / "checkpoints" / "last").mkdir(parents=True)
     mine = run_id(Path("mine"))
     form = {**form_of(client, "/new"), "name": "two", "run": mine, "do": "estimate"}
     answer = client.post("/new", data=form, follow_redirects=False)
     page = client.get(answer.headers["location"].replace("/jobs/", "/new?job=")).text
-    assert f'<option value="{mine}" selected>' in page
+    assert f'<option value="{mine}" selected>' in page and 'name="name" value="two"' in page
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))

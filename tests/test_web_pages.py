@@ -20,6 +20,7 @@ pytest.importorskip("httpx2")
 from starlette.testclient import TestClient
 
 from gce.adapters.runs.answer_index import AnswerIndex, AnswerQuery
+from gce.adapters.runs.kept_open import KeptOpen
 from gce.adapters.runs.run_directory import RunDirectory, writer_of
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import settings_from
@@ -105,6 +106,47 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> AnswerIndex:
     found = AnswerIndex(root / "index.sqlite", root / "run", NAMES)
     assert found.grow(describe, 60.0)
     return found
+
+
+class Closable:
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_connections_stay_open_up_to_a_number_and_are_lent_to_one_at_a_time() -> None:
+    kept, made = KeptOpen(2), list[Closable]()
+
+    def connect() -> Closable:
+        made.append(Closable())
+        return made[-1]
+
+    with kept.lent("a", connect) as one, kept.lent("a", connect) as other:
+        assert one is not other
+    with kept.lent("a", connect) as again, kept.lent("b", connect):
+        assert again in (one, other)
+    assert [each.is_open for each in made].count(True) == 2 and len(made) == 3
+    with pytest.raises(ZeroDivisionError), kept.lent("b", connect):
+        raise ZeroDivisionError
+    kept.close()
+    assert not any(each.is_open for each in made) and len(made) == 3
+
+
+def test_a_kept_index_sees_what_is_written_to_its_run_and_holds_nothing_open_meanwhile(tmp_path: Path) -> None:
+    written(tmp_path / "run", 3)
+    kept = KeptOpen(4)
+    index = AnswerIndex(tmp_path / "index.sqlite", tmp_path / "run", NAMES, kept)
+    assert index.grow(describe, 60.0)
+    assert index.record("rollouts", 2) is not None and index.record("rollouts", 3) is None
+    with RunDirectory.open(tmp_path / "run") as run:
+        run.append("rollouts", record(3))
+        run.commit(2, None, {})
+        assert index.record("rollouts", 3) is not None
+    assert not (tmp_path / "run" / "run.sqlite-wal").exists()
+    assert index.grow(describe, 60.0) and index.at("rollouts", 3) is not None
+    kept.close()
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -367,6 +368,17 @@ def test_a_client_that_sends_its_body_too_slowly_is_ended(tmp_path: Path) -> Non
             client.sendall(head)
             assert client.recv(100).startswith(b"HTTP/1.1 408") and time.monotonic() - begun < 15
         server.terminate()
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
+def test_the_ways_to_end_the_server_end_it_without_a_word(tmp_path: Path, sent: signal.Signals, status: int) -> None:
+    command = [sys.executable, "-u", "-m", "gce", "serve", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and server.stdout.readline()
+        time.sleep(0.5)  # The line is printed before the first request can be answered.
+        server.send_signal(sent)
+        assert server.communicate(timeout=30) == ("", "")
+    assert server.returncode == status
 
 
 def test_a_defect_tells_a_client_nothing(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

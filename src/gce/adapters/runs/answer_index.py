@@ -20,6 +20,7 @@ from typing import Any
 
 from attrs import astuple, field, frozen
 
+from gce.adapters.runs.kept_open import KeptOpen
 from gce.adapters.runs.reader import DirectoryReader
 
 __all__ = ["AnswerIndex", "AnswerQuery", "Indexed", "IndexedAnswer"]
@@ -103,20 +104,23 @@ class AnswerQuery:
 
 
 class AnswerIndex:
-    """The index of one run. Each use opens the file anew, so that threads share nothing."""
+    """The index of one run. No two threads use a connection at the same time."""
 
-    def __init__(self, file: Path, run: Path, names: Mapping[str, str]) -> None:
-        """`names` says under which name the answers of each moment are kept; rollouts have the empty name."""
-        self._file, self._run, self._names = file, run, names
+    def __init__(self, file: Path, run: Path, names: Mapping[str, str], kept: KeptOpen | None = None) -> None:
+        """`names` says under which name the answers of each moment are kept; rollouts have the empty name.
+
+        Connections stay open as long as `kept` keeps them, by default not at all.
+        """
+        self._file, self._run, self._names, self._kept = file, run, names, kept or KeptOpen()
         file.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(self._open()) as db:
+        with self._connected() as db:
             if db.execute("PRAGMA user_version").fetchone()[0] != _LAYOUT:
                 self._begin_again(db)
 
     def grow(self, describe: Callable[[str, Mapping[str, Any]], Indexed], seconds: float) -> bool:
         """Add what is not indexed yet, for about so long; True if that is all."""
         end = time.monotonic() + seconds
-        with contextlib.closing(self._open()) as db, DirectoryReader(self._run, verify=False) as run:
+        with self._connected() as db, DirectoryReader(self._run, verify=False) as run:
             states = {moment: self._state(run, moment) for moment in self._names}
             known = {row[0]: row[1:] for row in db.execute("SELECT moment, state, n FROM sources")}
             if any(moment in known and not self._goes_on(run, moment, *known[moment]) for moment in self._names):
@@ -184,9 +188,20 @@ class AnswerIndex:
         db.execute("COMMIT")
         return True
 
+    @contextlib.contextmanager
+    def run(self) -> Iterator[DirectoryReader]:
+        """The run as it is now, not verified. One that nobody writes stays open, as long as its file is the same."""
+        file = self._run / "run.sqlite"
+        # An open connection to a run that is written would keep its writer from putting the log away.
+        written = not file.is_file() or file.with_name("run.sqlite-wal").exists()
+        seen = None if written else file.stat()
+        kept, key = (KeptOpen(), None) if seen is None else (self._kept, (file, seen.st_mtime_ns, seen.st_size))
+        with kept.lent(key, lambda: DirectoryReader(self._run, verify=False)) as run:
+            yield run
+
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many answers are indexed, by moment, tier and outcome."""
-        with contextlib.closing(self._open()) as db:
+        with self._connected() as db:
             return {(row[0], row[1], row[2]): row[3] for row in db.execute("SELECT * FROM counts")}
 
     def page(self, query: AnswerQuery, *, size: int, after: int = 0, before: int = 0) -> list[IndexedAnswer]:
@@ -230,7 +245,7 @@ class AnswerIndex:
 
     def record(self, moment: str, sequence: int) -> dict[str, Any] | None:
         """The whole record of the answer at this place, whether it is indexed yet or not."""
-        with DirectoryReader(self._run, verify=False) as run:
+        with self.run() as run:
             name = self._names.get(moment)
             if name is None:
                 return None
@@ -239,7 +254,7 @@ class AnswerIndex:
 
     def in_iteration(self, stream: str, iteration: int) -> Iterator[dict[str, Any]]:
         """The records of one iteration, found by halving: those of a stream come in order of iterations."""
-        with DirectoryReader(self._run, verify=False) as run:
+        with self.run() as run:
 
             def after(n: int) -> bool:
                 record = next(run.records_from(stream, n, 1), None)
@@ -250,14 +265,17 @@ class AnswerIndex:
             yield from takewhile(lambda record: record["iteration"] == iteration, records)
 
     def _answers(self, statement: str, *values: object) -> list[IndexedAnswer]:
-        with contextlib.closing(self._open()) as db:
+        with self._connected() as db:
             found = db.execute(statement, values)
             names = [column[0] for column in found.description]
             rows = [dict(zip(names, row, strict=True)) for row in found]
         return [IndexedAnswer(**{**row, "disagree": bool(row["disagree"])}) for row in rows]
 
+    def _connected(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return self._kept.lent(self._file, self._open)
+
     def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._file, isolation_level=None, timeout=10.0)
+        db = sqlite3.connect(self._file, isolation_level=None, timeout=10.0, check_same_thread=False)
         db.execute("PRAGMA synchronous = OFF")  # A crash costs no more than to make it again.
         return db
 

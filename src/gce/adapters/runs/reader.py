@@ -73,6 +73,10 @@ class DirectoryReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """The same."""
         self._database.close()
 
     @property

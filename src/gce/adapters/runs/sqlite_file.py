@@ -70,14 +70,21 @@ class RunDatabase:
     """One connection to a run's database. Methods raise sqlite3.Error where SQLite fails, except as they say."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Connect to a database that `start` made. DamagedStore where the file is none."""
+        """Connect to a database that `start` made. DamagedStore where the file is none.
+
+        With `read_only`, threads may use the connection in turns.
+        """
         self.path = path
         mode = "rw"
         if read_only:
             # Without a log nobody writes: then SQLite needs no files of its own beside the database.
             mode = "ro" if path.with_name(path.name + "-wal").exists() else "ro&immutable=1"
         self._db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=_BUSY_SECONDS,
+            check_same_thread=not read_only,
         )
         try:
             application, layout = (self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))

@@ -29,7 +29,8 @@ class GrowingIndex:
     """The index of one run's answers."""
 
     def __init__(self, served: Served, path: Path) -> None:
-        self.index = AnswerIndex(served.own / "answers" / f"{served.id_of(path)}.sqlite", path, NAMES)
+        file = served.own / "answers" / f"{served.id_of(path)}.sqlite"
+        self.index = AnswerIndex(file, path, NAMES, served.opened)
         self._path = path
         self._lock = threading.Lock()
         self._whole: object = None

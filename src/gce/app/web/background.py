@@ -45,6 +45,7 @@ async def working(app: Starlette) -> AsyncIterator[None]:
             await ticking
         await app.state.desk.close()
         jobs.close()
+        app.state.served.opened.close()
 
 
 async def _tick(jobs: Jobs) -> None:

@@ -77,6 +77,8 @@ class JobRecord:
     """The command that continues the run, once there is one."""
     run: str = ""
     """Name of the run that it writes in the folder of runs; empty for none."""
+    planned: str = ""
+    """Name of the run that it estimates; empty for none."""
     memory: int | None = None
     """Bytes of data of the worker process; None for no limit."""
     seconds: float | None = None
@@ -166,6 +168,7 @@ class Jobs:
         *,
         again: Sequence[str] = (),
         run: str = "",
+        planned: str = "",
         files: Mapping[str, str] | None = None,
         module: str = "gce",
         seconds: float | None = None,
@@ -194,6 +197,7 @@ class Jobs:
                 fresh=fresh,
                 again=later if again else fresh,
                 run=run,
+                planned=planned,
                 memory=self._memory,
                 seconds=min(limits, default=None),
                 created=now,

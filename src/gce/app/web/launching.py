@@ -54,8 +54,8 @@ class Launcher:
         files = {"run.toml": "\n".join(settings_toml(settings)) + "\n"}
         configured = ("train", "--config", "{job}/run.toml")
         if asked.dry_run:
-            title = f"estimate: {settings.task}"
-            return self.jobs.submit("dry-run", title, (*configured, "--dry-run"), files=files)
+            title = f"estimate of {asked.name}: {settings.task}" if asked.name else f"estimate: {settings.task}"
+            return self.jobs.submit("dry-run", title, (*configured, "--dry-run"), planned=asked.name, files=files)
         busy = {job.run for job in self.jobs.each() if not self.jobs.status(job).is_over}
 
         def taken(name: str) -> bool:

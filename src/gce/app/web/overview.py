@@ -44,7 +44,7 @@ class RunOverview:
     last: int = 0
     """The iteration that the run is to reach."""
 
-    @property
+    @cached_property
     def task(self) -> str:
         """The task, with its preset."""
         found = self.settings

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from gce.app.wiring.runs import KeptOpen
 from gce.errors import BadInput
 
 __all__ = ["OWN", "SECONDS_LISTED", "Served", "find_run", "run_id", "served_of", "stamp_of"]
@@ -28,6 +29,8 @@ SECONDS_LISTED = 3.0
 """For how long a listing of the folder holds; a run that an address names and that is not in it is looked for anew."""
 MOST_KEPT = 2_000
 """Things that have been read or drawn and stay in memory, the last used ones."""
+MOST_OPENED = 16
+"""Files of runs and of indices that stay open: each has at most 2 MB of its pages in memory."""
 
 Value = TypeVar("Value")
 
@@ -45,6 +48,7 @@ class Served:
             raise BadInput(f"expected a folder that can be written, got {folder}: {error.strerror}") from error
         if self.own.is_symlink():
             raise BadInput(f"expected {self.own} to be a folder, got a link: delete it")
+        self.opened = KeptOpen(MOST_OPENED)
         self._kept: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
         self._lock = threading.Lock()
         self._listed: tuple[float, Mapping[str, Path]] = (-1.0, {})
@@ -75,8 +79,9 @@ class Served:
         return str(path.relative_to(self.folder))
 
     def changed(self) -> None:
-        """Look into the folder anew with the next request."""
+        """Look into the folder anew with the next request, and hold no file of a run that was deleted."""
         self._listed = (-1.0, {})
+        self.opened.close()
 
     def kept(self, key: Hashable, stamp: Hashable, make: Callable[[], Value]) -> Value:
         """What `make` returns, made anew only where the stamp is another one."""

@@ -13,6 +13,7 @@ from gce.adapters.models.formats.adapter_files import MLX_FILES
 from gce.adapters.runs.answer_index import AnswerIndex, AnswerQuery, Indexed, IndexedAnswer
 from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
 from gce.adapters.runs.directory_store import DirectoryRuns, run_of
+from gce.adapters.runs.kept_open import KeptOpen
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.adapters.runs.postgres.store import PostgresRuns
 from gce.adapters.runs.run_directory import writer_of
@@ -32,6 +33,7 @@ __all__ = [
     "Checkpoint",
     "Indexed",
     "IndexedAnswer",
+    "KeptOpen",
     "add_no_verify",
     "files_of_state",
     "find_adapter",

@@ -203,7 +203,7 @@ def _found(request: Request, path: Path) -> tuple[IndexedAnswer, dict[str, Any]]
 def _shown(request: Request, path: Path, found: IndexedAnswer, record: Mapping[str, Any]) -> Shown:
     served = served_of(request)
     stored = StoredAnswer(found.moment, found.sequence, record)
-    with open_run(path, verify=False) as run:
+    with index_of(served, path).index.run() as run:
         (transcript,) = transcripts_of(run, [stored], source=_source(served, path))
     return Shown(
         run=served.id_of(path),

@@ -193,7 +193,7 @@ async def _begun(request: Request) -> Response:
         checkpoint = Path(values.pop("model.adapter", ""))  # RUN/checkpoints/last
         runs = request.app.state.served.runs().items()
         run = next((id_ for id_, path in runs if path == checkpoint.parent.parent), "")
-        return _form(request, values, own={"run": run})
+        return _form(request, values, own={"name": found.planned, "run": run})
     if name and name not in TEMPLATES:
         raise HTTPException(404)
     name = name or "default"

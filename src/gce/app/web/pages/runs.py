@@ -56,7 +56,8 @@ def runs(request: Request) -> Response:
     return page(
         request,
         "runs.html",
-        rows=[_row(served, run) for run in found[:MOST_LISTED]],
+        rows=Markup("".join(_row(served, run) for run in found[:MOST_LISTED])),
+        listed=min(len(found), MOST_LISTED),
         left_out=len(found) - MOST_LISTED,
         total=len(everything),
         q=asked.get("q", ""),
