@@ -136,8 +136,6 @@ def test_what_is_paid_in_part_stays_doubtful_whoever_calls_it_wrong(paid: float,
     digits = answer_of(problem.instance) + "7"
     text = f"<answer>{digits}</answer>"
     doubt = Finding("near misses", "a digit appended", "", problem.key, text, severity="doubtful")
-        "near misses", "a digit appended", "", problem.key, f"<answer>{digits}</answer>", severity="doubtful"
-    )
     auditor = _Auditor(
         task,
         source,
