@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+import gce
 from gce.adapters.sandboxes.process import Program, environment_of
 from gce.adapters.system.bounded_commands import Ended
 from gce.app.cli import main
@@ -19,6 +20,7 @@ from gce.app.evaluation.environment_audit import (
     EnvironmentAudit,
     Level,
     Request,
+    _Auditor,
     audit_environment,
     evidence,
     judges_of,
@@ -31,9 +33,11 @@ from gce.app.evaluation.environment_audits import (
     read_audits,
 )
 from gce.app.reports.environment_audits import audits_page, audits_summary
-from gce.app.wiring.environments import AUDITED, find_environment
+from gce.app.wiring.environments import AUDITED, Reproduced, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.domain.serialization import from_plain, to_plain
+from gce.domain.tasks import ProblemSource
+from gce.domain.tasks.own import answer_of
 from gce.errors import BadInput
 from gce.testing.verifiers.bench import Finding
 
@@ -120,6 +124,27 @@ def test_the_summary_counts_findings_coverage_and_what_is_left() -> None:
 def test_a_finding_needs_a_second_judge(check: str, defect: str, opinion: bool | None, judged: bool) -> None:
     """The scorer on the same thing is none: without another opinion a false accept is doubtful."""
     assert bool(evidence(Finding(check, "", "said", defect=defect), opinion)) is judged
+
+
+@pytest.mark.parametrize(("paid", "severity"), [(1.0, "high"), (0.75, "doubtful")])
+def test_what_is_paid_in_part_stays_doubtful_whoever_calls_it_wrong(paid: float, severity: str) -> None:
+    """The scorer calls it wrong, too: a second judge confirms what is called right alone."""
+    rows = [{"prompt": f"What is 2 times {n}?", "answer": str(2 * n)} for n in range(40)]
+    task = gce.task(rows, lambda answer, row: 1.0 if answer == row["answer"] else paid, extract=("tag", "answer"))
+    source = ProblemSource(task)
+    (problem,) = source.first(next(iter(task.presets)), "all", "test", 1)
+    digits = answer_of(problem.instance) + "7"
+    text = f"<answer>{digits}</answer>"
+    doubt = Finding("near misses", "a digit appended", "", problem.key, text, severity="doubtful")
+    auditor = _Auditor(
+        task,
+        source,
+        lambda _row, _answer: Reproduced("script", str(paid), "", True),
+        lambda row, text: text == f"<answer>{row['answer']}</answer>",
+    )
+    found = auditor._audited(evolve(doubt, defect="false accept"))
+    assert (found.severity, found.panel_severity, found.confirmed) == (severity, "high", "yes")
+    assert found.judge == ("a second judge" if paid == 1.0 else "")
 
 
 @pytest.mark.parametrize(

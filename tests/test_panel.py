@@ -19,9 +19,10 @@ from attacks.panel.tuning import questions
 from gce.app import cli
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
-from gce.domain.tasks import Task
+from gce.domain.tasks import ProblemSource, Task
 from gce.domain.tasks.task import Batched
-from gce.domain.verdicts import Verdict
+from gce.domain.verdicts import Verdict, Violation
+from gce.testing.verifiers.bench import Bench
 from gce.testing.verifiers.check import TaskReport, check_task
 from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
 from gce.testing.verifiers.responses import near_misses
@@ -56,6 +57,28 @@ def test_a_verifier_that_judges_several_at_once_gets_the_same_report() -> None:
     batched = evolve(task, verify=Batched(task.verify, several))
     assert one_by_one(checked(batched)) == one_by_one(checked(task))
     assert max(together) > 1_000
+
+
+@pytest.mark.parametrize(("failed", "varies", "judged"), [(False, False, 1), (True, False, 2), (False, True, 2)])
+def test_what_was_judged_together_is_not_judged_again_unless_it_failed_or_varies(
+    failed: bool, varies: bool, judged: int
+) -> None:
+    """The floor asks most of what the fixed answers asked; whether verdicts repeat is for another check to see."""
+    task = gce.task(questions.SUMS, numbered, name="sums", deterministic=not varies)
+    verdict = Verdict("failed" if failed else "wrong", 0.0, "sums", "1", violations=(Violation("out", "it is away"),))
+    together: list[int] = []
+
+    def several(asked: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
+        together.append(len(asked))
+        return [(verdict,) for _ in asked]
+
+    task = evolve(task, verify=Batched(task.verify, several))
+    bench = Bench(task, "questions", 0, None, None, 0, 5.0, lambda: 0.0, lambda _seconds: None)
+    (problem,) = ProblemSource(task).first("questions", "all", "test", 1)
+    for _ in range(2):
+        bench.expect([(problem, "nan"), (problem, "nan")])
+        assert bench.verdicts(problem, "nan") == (verdict,)
+    assert together == [1, judged - 1]
 
 
 # Shrinking

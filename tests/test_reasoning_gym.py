@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gce.adapters.environments.reasoning_gym import digest_of, load
+from gce.adapters.environments.scorers import Scorers
 from gce.app.cli import main
+from gce.app.wiring import environments
 from gce.app.wiring.environments import find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
@@ -94,6 +97,28 @@ def test_a_run_is_trained_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["rescore", run]) == 0
     assert "0 verdicts changed" in capsys.readouterr().out
+
+
+def test_a_script_of_reasoning_gym_alone_gives_the_score_and_one_worker_does_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that runs scripts says how problems are drawn, too: importing the package takes longer than most."""
+    started: list[str] = []
+
+    class Counted(Scorers):
+        def __init__(self, start: Any, module: str, arguments: Any, **options: Any) -> None:
+            started.append(module)
+            super().__init__(start, module, arguments, **options)
+
+    monkeypatch.setattr(environments, "Scorers", Counted)
+    (problem,) = draw_problems(find_task("reasoning-gym:gcd?curriculum=false"), "default", "default", "test", 1)
+    started.clear()
+    row, reproduced = problem.instance.row, environments.reproducer("reasoning-gym", "gcd")
+    right, wrong = reproduced(row, row["answer"]), reproduced(row, row["answer"] + "1")
+    assert right is not None and wrong is not None and right.is_same and wrong.is_same
+    assert (float(right.printed), right.raised) == (1.0, "") and float(wrong.printed) < 1.0
+    assert len(right.script.splitlines()) == 5 and "gce" not in right.script
+    assert started == ["gce.adapters.environments.reproductions"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import gce
 from gce.app import cli
 from gce.app.exports.tasks.exported import TaskExport
 from gce.app.exports.tasks.table import EXPORTS
+from gce.app.wiring.tasks import find_task
 from gce.domain.problems import Split
 from gce.domain.tasks import draw_problems
 
@@ -41,6 +42,28 @@ def test_every_exporter_keeps_the_contract(framework: str, sums: TaskExport) -> 
     assert f'"{sums.name}"' in "".join(files.values())
     keys = [problem.key for problem in sums.problems["test"]]
     assert all(any(key in text for text in files.values()) for key in keys)
+
+
+def test_an_exported_answer_is_one_that_the_task_calls_right() -> None:
+    """The schedule that a rule of thumb demonstrates misses some deadlines: such a problem has no answer."""
+    task = find_task("scheduling")
+    drawn = {"dev": draw_problems(task, "grounded", "T2", "dev", 8)}
+    rows = TaskExport(task, "scheduling", "grounded", 0, drawn).rows("dev")
+    right = [
+        gce.verify("scheduling", row["problem"], task.teaching.demonstration(problem, None) or "").right
+        for row, problem in zip(rows, drawn["dev"], strict=True)
+    ]
+    assert [bool(row["answer"]) for row in rows] == right and {*right} == {True, False}
+
+
+def test_many_directories_alike_are_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["export-task", NAME, "--to", "harbor", "--n", "4", "--out", str(tmp_path / "out")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [
+        "  README.md",
+        "  12 folders, dev-0000 to train-0003",
+        f"how to run it: {tmp_path}/out/README.md",
+    ]
 
 
 @pytest.mark.parametrize("framework", EXPORTS)

@@ -52,7 +52,8 @@ from gce.adapters.environments.foreign import (
 )
 from gce.adapters.environments.places import place_of
 from gce.adapters.environments.players import SENTENCES, scripted_player
-from gce.adapters.environments.scorers import ScorerFailed
+from gce.adapters.environments.reproductions import Script, scripts_worker
+from gce.adapters.environments.scorers import ScorerFailed, Scorers
 from gce.domain.problems import Problem
 from gce.domain.tasks.extraction import extraction_of
 from gce.domain.tasks.task import Task
@@ -140,8 +141,8 @@ def names(open_scorers: Open) -> list[str]:
     return [*described(bare, open_scorers(__name__, {"id": ""}))["names"]]
 
 
-def reproductions(name: str, _open: Open) -> Callable[[Mapping[str, Any], str], str]:
-    """What writes (row, answer) as a script that needs nothing but Gymnasium, plays the plan and prints the return."""
+def reproductions(name: str, open_scorers: Open) -> tuple[Script, Scorers]:
+    """What writes a row and an answer as a script that plays the plan and prints the return; a worker that runs it."""
     low, *_ = RETURNS.get(name.partition("-")[0], (0.0,))
 
     def script(row: Mapping[str, Any], answer: str) -> str:
@@ -156,7 +157,7 @@ def reproductions(name: str, _open: Open) -> Callable[[Mapping[str, Any], str], 
             ]
         )
 
-    return script
+    return script, scripts_worker(open_scorers, "gymnasium")
 
 
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:

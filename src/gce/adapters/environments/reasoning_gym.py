@@ -24,6 +24,8 @@ from typing import Any
 
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of, text_digest
 from gce.adapters.environments.places import named_files, place_of
+from gce.adapters.environments.reproductions import Script, scripts_worker
+from gce.adapters.environments.scorers import Scorers
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
@@ -82,10 +84,12 @@ def names(open_scorers: Open) -> list[str]:
 _BARE = Given("reasoning-gym", "", {}, "reasoning-gym")
 
 
-def reproductions(name: str, open_scorers: Open) -> Callable[[Mapping[str, Any], str], str]:
-    """What writes (row, answer) as a script of five lines that needs nothing but reasoning-gym and prints the score."""
+def reproductions(name: str, open_scorers: Open) -> tuple[Script, Scorers]:
+    """What writes a row and an answer as a script of five lines, and a worker that runs it."""
     given = Given("reasoning-gym", name, {}, f"reasoning-gym:{name}")
-    facts = described(given, open_scorers(__name__, {"name": name, "config": {}, "curriculum": False}))
+    own = {"adapter": __name__, "name": name, "config": {}, "curriculum": False}
+    scripts = scripts_worker(open_scorers, "reasoning_gym", **own)
+    facts = described(given, scripts)
 
     def script(row: Mapping[str, Any], answer: str) -> str:
         seed = int(row["seed"])
@@ -95,7 +99,7 @@ def reproductions(name: str, open_scorers: Open) -> Callable[[Mapping[str, Any],
         drawn.append(f"entry = dataset[{seed if facts['by_index'] else 0}]")
         return "\n".join(["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({answer!a}, entry))"])
 
-    return script
+    return script, scripts
 
 
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:

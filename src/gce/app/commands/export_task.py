@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from gce.app.exports.tasks.exported import TaskExport
 from gce.app.exports.tasks.table import EXPORTS
@@ -29,6 +30,8 @@ examples:
 """
 FRAMEWORKS = Choice(tuple(EXPORTS))
 N = 100
+MOST_FOLDERS = 3
+"""Folders whose files are named."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
         put_json({"path": str(arguments.out), "framework": arguments.to, "problems": sizes, "files": sorted(files)})
         return 0
     put(f"{arguments.out}: {', '.join(f'{size:,} {split}' for split, size in sizes.items())} problems")
-    put(*(f"  {name}" for name in sorted(files)), f"how to run it: {arguments.out / 'README.md'}")
+    put(*_named(files), f"how to run it: {arguments.out / 'README.md'}")
     return 0
+
+
+def _named(files: Iterable[str]) -> list[str]:
+    """The files, a line each; of many folders, as where each problem has one, only how many."""
+    folders = sorted({name.partition("/")[0] for name in files if "/" in name})
+    if len(folders) <= MOST_FOLDERS:
+        return [f"  {name}" for name in sorted(files)]
+    top = [f"  {name}" for name in sorted(files) if "/" not in name]
+    return [*top, f"  {len(folders):,} folders, {folders[0]} to {folders[-1]}"]
 
 
 def _problems(task: Task, preset: str, count: int, seed: int) -> dict[Split, tuple[Problem, ...]]:

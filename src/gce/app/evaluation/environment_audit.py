@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
-from gce.app.evaluation.certifying import Line, certify
+from gce.app.evaluation.certifying import ELSEWHERE, Line, certify
 from gce.app.evaluation.checking import check
 from gce.app.evaluation.scoring import judge_each
 from gce.app.terminal import note, put, put_json
@@ -205,7 +205,7 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
         tuple(f"{each.kind}: {each.message}" for each in report.notes if each.severity == "note"),
         tuple(_levels(task, report, certificate.lines, problems)),
         certificate.lines,
-        tuple(each for each in report.not_checked if not each.startswith("determinism: in a new process")),
+        tuple(each for each in report.not_checked if not each.startswith(ELSEWHERE)),
         accepts is not None,
     )
 
@@ -275,7 +275,8 @@ class _Auditor:
             severity = defect_of(found.check, found.kind).severity
         problem = self.source.redraw(found.problem) if found.problem else None
         opinion = None if problem is None or self.accepts is None else self._opinion(problem, found.response)
-        judge = "" if found.severity == "doubtful" and opinion is None else evidence(found, opinion)
+        is_doubt = found.severity == "doubtful" and not (opinion is False and self._is_taken(problem, found.response))
+        judge = "" if is_doubt else evidence(found, opinion)
         made = AuditFinding("doubtful", severity, found.defect, found.check, found.kind, found.message, judge=judge)
         if problem is not None:
             made = self._shown(made, problem, found.response)
@@ -287,6 +288,10 @@ class _Auditor:
     def _opinion(self, problem: Problem, response: str) -> bool:
         assert self.accepts is not None
         return bool(self.accepts(dict(problem.instance.row), response))
+
+    def _is_taken(self, problem: Problem | None, response: str) -> bool:
+        """Whether the scorer calls a response right: a second judge that calls it wrong contradicts nothing else."""
+        return problem is not None and judged(self.task, [(problem, response)])[0].right
 
     def _shown(self, made: AuditFinding, problem: Problem, response: str) -> AuditFinding:
         """With the problem, and with the script and what it printed."""

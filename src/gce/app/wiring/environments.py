@@ -12,6 +12,7 @@ from attrs import frozen
 
 from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, openenv, reasoning_gym, trl, verifiers
 from gce.adapters.environments.foreign import Given, Open, Opened, option
+from gce.adapters.environments.reproductions import Script
 from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
 from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
@@ -84,8 +85,8 @@ class Audited:
     """From a name to the task's."""
     names: Callable[[Open], Sequence[str]]
     """The tasks that the package brings."""
-    reproductions: Callable[[str, Open], Callable[[Mapping[str, Any], str], str]]
-    """By a task's name, what writes (row, answer) as a script that prints the score."""
+    reproductions: Callable[[str, Open], tuple[Script, Scorers]]
+    """By a task's name, what writes a row and an answer as a script, and a worker that runs it."""
 
 
 AUDITED: Mapping[str, Audited] = {
@@ -132,9 +133,8 @@ def reproducer(framework: str, name: str) -> Callable[[Mapping[str, Any], str], 
     audited = AUDITED[framework]
 
     @cache
-    def opened() -> tuple[Callable[[Mapping[str, Any], str], str], Scorers]:
-        scripts = _opened("gce.adapters.environments.reproductions", {"module": audited.module})
-        return audited.reproductions(name, _opened), scripts
+    def opened() -> tuple[Script, Scorers]:
+        return audited.reproductions(name, _opened)
 
     def reproduced(row: Mapping[str, Any], answer: str) -> Reproduced | None:
         script_of, scripts = opened()

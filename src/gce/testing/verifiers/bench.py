@@ -215,6 +215,8 @@ class Bench:
     """By reason, the key of the problem and the response of the first one."""
     ahead: dict[tuple[str, str], tuple[Verdict, ...]] = field(factory=dict)
     """Verdicts that were asked for together and not used yet, by the problem's key and the response."""
+    remembered: dict[tuple[str, str], tuple[Verdict, ...]] = field(factory=dict)
+    """Verdicts that were asked for together, but failed ones; kept where the task says that verdicts do not vary."""
     hangs: int = 0
     second: SecondOpinion = field(factory=SecondOpinion)
 
@@ -410,12 +412,22 @@ class Bench:
         return False
 
     def expect(self, asked: Sequence[tuple[Problem, str]]) -> None:
-        """Have responses judged together that are asked about next, where the verifier is faster that way."""
+        """Have responses judged together that are asked about next, where the verifier is faster that way.
+
+        What was asked for in this way before is not judged again: whether verdicts repeat is for `determinism` to see.
+        """
         verify = self.task.verify
-        if isinstance(verify, Batched):
-            completions = [(problem, Completion(problem.key, text, "stop", policy="check")) for problem, text in asked]
-            for (problem, text), verdicts in zip(asked, verify.all(completions), strict=True):
-                self.ahead[problem.key, text] = verdicts
+        if not isinstance(verify, Batched):
+            return
+        pairs = {(problem.key, text): (problem, text) for problem, text in asked}
+        new = {key: pair for key, pair in pairs.items() if key not in self.remembered}
+        completions = [
+            (problem, Completion(problem.key, text, "stop", policy="check")) for problem, text in new.values()
+        ]
+        found = dict(zip(new, verify.all(completions), strict=True))
+        self.ahead |= {key: self.remembered[key] for key in pairs if key not in found} | found
+        if not self.task.audit.varies:
+            self.remembered |= {key: each for key, each in found.items() if all(it.status != "failed" for it in each)}
 
     def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
         """Call the verifier, with the evidence that it asks for if there is a runner."""

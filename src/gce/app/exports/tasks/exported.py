@@ -17,9 +17,12 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation.shown_problem import plain_problem
+from gce.domain.answers import answered_by
+from gce.domain.completions import Completion
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
+from gce.domain.tasks.task import nothing_to_run
 
 __all__ = ["Exporter", "TaskExport", "templates"]
 
@@ -88,9 +91,18 @@ class TaskExport:
             "tier": problem.tier,
             "messages": to_plain(problem.prompt),
             "prompt": "\n\n".join(message.content for message in problem.prompt),
-            "answer": self.task.teaching.demonstration(problem, None) or "",
+            "answer": self._right_answer(problem),
             "problem": json.dumps(plain),
         }
+
+    def _right_answer(self, problem: Problem) -> str:
+        """What the task demonstrates; empty where it calls that wrong, as for a rule of thumb that fails."""
+        text = self.task.teaching.demonstration(problem, None) or ""
+        if not text or self.task.request is not nothing_to_run:
+            return text
+        completion = Completion(problem.key, text, "stop", policy="export")
+        found = answered_by(self.task, problem, completion, self.task.verify(problem, completion, None))
+        return text if found.right or found.failed else ""
 
 
 Exporter = Callable[[TaskExport], Mapping[str, str]]
