@@ -1,0 +1,46 @@
+"""Renders screen recordings with a known log: `python -m benchmarks.recordings render --out DIR`.
+
+Needs Chromium, and `pip install 'grounded-eval[browser]' av`. Each recording takes some 20 seconds on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from benchmarks.recordings.layout import read_layouts, read_themes, takes
+
+HERE = Path(__file__).parent
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Render every take that is not there yet."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recordings", description=__doc__)
+    command = parser.add_subparsers(required=True).add_parser("render", help="render recordings into a folder")
+    command.add_argument("--out", type=Path, required=True, help="folder of the recordings, one a sub-folder")
+    command.add_argument("--layouts", type=Path, default=HERE / "layouts", help="folder of layouts: see README.md")
+    command.add_argument("--themes", type=Path, default=HERE / "themes", help="folder of themes: see README.md")
+    command.add_argument("--each", type=int, default=1, help="takes of each script (default 1)")
+    command.add_argument("--seed", type=int, default=0, help="draws themes, pointers, speeds and qualities (default 0)")
+    command.add_argument("--only", default="", help="render only takes whose name contains this text")
+    options = parser.parse_args(arguments)
+    for take in takes(read_layouts(options.layouts), read_themes(options.themes), each=options.each, seed=options.seed):
+        if options.only in take.name and not (options.out / take.name / "log.json").exists():
+            _render(take, options.out / take.name)
+
+
+def _render(take, folder):
+    from benchmarks.recordings.render import render
+
+    began = time.perf_counter()
+    made = render(take, folder)
+    print(
+        f"{take.name:32} {made.seconds:5.1f} s, {len(made.steps):2} steps, {len(made.silent)} silent clicks; "
+        f"{take.theme.name}, {take.cursor}, crf {take.crf}; made in {time.perf_counter() - began:.0f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
