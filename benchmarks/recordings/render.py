@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import string
@@ -10,39 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from attrs import frozen
 from numpy.typing import NDArray
 
 from benchmarks.recordings import cursors
 from benchmarks.recordings.layout import Action, Take
+from benchmarks.recordings.recording import Recording, write_log
 from benchmarks.recordings.screen import FPS, SIZE, Image, Screen, Video, opened, written
-from gce.domain.serialization import to_plain
 from gce.domain.workflow.steps import Step
 
-__all__ = ["Recording", "changed_share", "keystrokes", "render", "visible_change"]
+__all__ = ["changed_share", "keystrokes", "render", "visible_change"]
 
 AFTER_CLICK = FPS // 2  # frames within 500 ms after the one of the click
 SHORTEST = 15 * FPS
 MOST = 0.6  # of what is shown; a change of more is another page
 NOTCH = 100  # pixels a notch of the wheel
 Box = tuple[int, int, int, int]
-
-
-@frozen
-class Recording:
-    """The log of a recording."""
-
-    size: tuple[int, int]
-    fps: int
-    seconds: float
-    cursor: str
-    layout: str
-    theme: str
-    speed: float
-    crf: int
-    steps: tuple[Step, ...]
-    silent: tuple[Step, ...]
-    """Clicks after which nothing visible changes within 500 ms."""
 
 
 def render(take: Take, folder: Path) -> Recording:
@@ -66,7 +47,7 @@ def render(take: Take, folder: Path) -> Recording:
         SIZE, FPS, round(hand.frames / FPS, 3), take.cursor, take.layout.folder.name, take.theme.name, take.speed,
         take.crf, tuple(sorted(hand.steps, key=lambda step: step.start)), tuple(hand.silent),
     )  # fmt: skip
-    (folder / "log.json").write_text(json.dumps(to_plain(recording), indent=1) + "\n", "utf-8")
+    write_log(recording, folder)
     return recording
 
 
@@ -256,9 +237,7 @@ class Hand:
         field = self.screen.call("field")
         if not field["shown"]:
             raise ValueError("the field does not show all of its text")
-        self.steps.append(
-            Step("type", round(start, 3), round(end, 3), box=_whole(field["box"]), text=field["text"])
-        )
+        self.steps.append(Step("type", round(start, 3), round(end, 3), box=_whole(field["box"]), text=field["text"]))
 
     def press(self, key: str) -> None:
         """Press a key that is not text, for example Enter."""
