@@ -56,7 +56,7 @@ class Hand:
 
     def __init__(self, take: Take, screen: Screen, video: Video) -> None:
         self.take, self.screen, self.video = take, screen, video
-        self.rng = random.Random(take.name)
+        self.rng = random.Random(f"{take.seed} hand")
         self.grains = _grains(take.script.grain, self.rng.randrange(2**32))
         self.frames = 0
         self.steps: list[Step] = []
@@ -90,8 +90,8 @@ class Hand:
             case "wait", seconds:
                 self.wait(round(float(seconds) * FPS))
         self.wait(self.moment(0.5, 1.3))
-        while self.opening or self.turning:
-            self.tick()
+        if self.opening or self.turning:
+            self.settle()
 
     def moment(self, low: float, high: float) -> int:
         """Return a number of frames for that many seconds at speed 1."""
