@@ -1,0 +1,1 @@
+"""Workflows: the steps that a screen recording shows."""
