@@ -1,0 +1,269 @@
+"""Where the mouse pointer is, from the regions that change while it moves.
+
+While it moves, its place changes twice: with the frame that draws it there and with the one that draws it elsewhere.
+What two frames' changes have in common is the pointer, whatever its shape. At rest it changes nothing, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from gce.domain.workflow.changes import Box, Changes, Region
+
+__all__ = ["Track", "covered", "meets", "steady", "tip", "track"]
+
+LEAST_SIDE, MOST_SIDE = 5, 64
+"""Pixels of a pointer's box."""
+CELL = 16
+BIN = 0.25
+"""Seconds in which changes of a cell count once."""
+AROUND = 3.0
+"""Seconds before and after in which a blinking or ticking place changes again and again."""
+
+
+@frozen(eq=False)
+class Track:
+    """Where the pointer was at each of the given changes."""
+
+    boxes: tuple[Box | None, ...]
+    """None until it first moves."""
+    moves: tuple[bool, ...]
+    """Whether it moved with that frame."""
+    own: tuple[frozenset[int], ...]
+    """Which of the regions of that frame it explains."""
+    rests: tuple[tuple[float, float] | None, ...]
+    """Its tip at that frame, in pixels, as well as the movements before and after tell."""
+
+
+def steady(found: Sequence[Changes], width: int, height: int) -> list[frozenset[int]]:
+    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner."""
+    seconds = found[-1].seconds + BIN if found else BIN
+    cells = np.zeros((int(seconds / BIN) + 1, height // CELL + 1, width // CELL + 1), bool)
+    for each in found:
+        for region in each.regions:
+            if not each.shift and _side(region.box) <= 4 * MOST_SIDE:
+                cells[int(each.seconds / BIN)][_cells(region.box)] = True
+    reach = int(AROUND / BIN)
+    marked = []
+    for each in found:
+        now = int(each.seconds / BIN)
+        around = cells[max(0, now - reach) : now + reach + 1]
+        own = set[int]()
+        for n, region in enumerate(each.regions):
+            if each.shift or _side(region.box) > 4 * MOST_SIDE:
+                continue
+            x, y = (region.box[0] + region.box[2]) // 2 // CELL, (region.box[1] + region.box[3]) // 2 // CELL
+            times = np.flatnonzero(around[:, y, x])
+            if len(times) >= 5 and times[-1] - times[0] >= 0.6 * min(reach * 2, len(around)):
+                own.add(n)
+        marked.append(frozenset(own))
+    return marked
+
+
+def _cells(box: Box) -> tuple[slice, slice]:
+    left, top, right, bottom = box
+    return slice(top // CELL, (bottom - 1) // CELL + 1), slice(left // CELL, (right - 1) // CELL + 1)
+
+
+def _side(box: Box) -> int:
+    return max(box[2] - box[0], box[3] - box[1])
+
+
+def meets(first: Box, second: Box, margin: int = 0) -> bool:
+    """Whether two boxes have a pixel in common, the first one grown by `margin`."""
+    return (
+        first[0] - margin < second[2]
+        and second[0] < first[2] + margin
+        and first[1] - margin < second[3]
+        and second[1] < first[3] + margin
+    )
+
+
+def common(first: Box, second: Box) -> Box:
+    """What two boxes have in common."""
+    return max(first[0], second[0]), max(first[1], second[1]), min(first[2], second[2]), min(first[3], second[3])
+
+
+def covered(box: Box, by: Box) -> float:
+    """Share of a box that another one covers."""
+    left, top, right, bottom = common(box, by)
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return max(right - left, 0) * max(bottom - top, 0) / area if area else 0.0
+
+
+def _could_be(box: Box) -> bool:
+    width, height = box[2] - box[0], box[3] - box[1]
+    return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE <= height <= MOST_SIDE
+
+
+def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
+    """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
+    place: Box | None = None
+    size = (0.0, 0.0)
+    boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
+    for t, each in enumerate(found):
+        here = _candidates(each, marked[t])
+        later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
+        step = None if each.shift else _step(place, size, here, later)
+        if step is not None:
+            place, used = step
+            width, height = place[2] - place[0], place[3] - place[1]
+            size = (0.7 * size[0] + 0.3 * width, 0.7 * size[1] + 0.3 * height) if size[0] else (width, height)
+        boxes.append(place)
+        moves.append(step is not None)
+        own.append(step[1] if step is not None else frozenset())
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(_tips(found, boxes, moves, own)))
+
+
+def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Box]:
+    if each.shift:
+        return {}
+    return {n: region.box for n, region in enumerate(each.regions) if n not in marked}
+
+
+def _step(
+    place: Box | None, size: tuple[float, float], here: dict[int, Box], later: dict[int, Box]
+) -> tuple[Box, frozenset[int]] | None:
+    """Where the pointer goes with this frame, and the regions that this explains; None where it does not move."""
+    if not here:
+        return None
+    small = {n: box for n, box in here.items() if _side(box) <= 2 * MOST_SIDE}
+    if place is not None:
+        left = {n for n, box in small.items() if covered(place, box) > 0.5}
+        if not left:
+            # It may have been lost: what is drawn in one frame, disappears in the next, and appears elsewhere.
+            return _begun(small, later)
+        # Somewhere else, drawn now and gone or moved in the next frame, or alone and of its size.
+        others = [(n, box) for n, box in small.items() if n not in left and _could_be(box)]
+        likely = [
+            (_likeness(box, size) + 0.002 * _distance(box, place) - 0.5 * _goes(box, later), n, box)
+            for n, box in others
+        ]
+        merged = max(left, key=lambda n: _area(small[n]))
+        union = small[merged]
+        if likely and (best := min(likely))[0] < 1.0 and _area(union) < 1.8 * _area(place):
+            return best[2], frozenset(left | {best[1]})
+        # Old and new place overlap.
+        meeting = [common(union, box) for box in later.values() if meets(union, box)]
+        fitting = [box for box in meeting if _could_be(box) and _likeness(box, size) < 0.8]
+        if fitting:
+            return min(fitting, key=lambda box: _likeness(box, size)), frozenset(left)
+        moved = _far_corner(place, union, size)
+        return (moved, frozenset(left)) if _could_be(moved) else None
+    return _begun(small, later)
+
+
+def _begun(small: dict[int, Box], later: dict[int, Box]) -> tuple[Box, frozenset[int]] | None:
+    """A pointer that was not seen before: two places as one moves, one of which the next frame changes again."""
+    for n, box in small.items():
+        others = [m for m, other in small.items() if m != n and _could_be(other) and _likeness(other, _size(box)) < 0.5]
+        if _could_be(box) and others and any(covered(box, by) > 0.8 and _alike(box, by) for by in later.values()):
+            fresh = [by for by in later.values() if not meets(box, by) and _likeness(by, _size(box)) < 0.5]
+            if fresh or len(later) == 1:
+                return box, frozenset({n, others[0]})
+    return None
+
+
+def _alike(box: Box, by: Box) -> bool:
+    return _likeness(by, _size(box)) < 0.4
+
+
+def _size(box: Box) -> tuple[float, float]:
+    return box[2] - box[0], box[3] - box[1]
+
+
+def _area(box: Box) -> int:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _likeness(box: Box, size: tuple[float, float]) -> float:
+    """How far the size of a box is from another, 0 for the same."""
+    width, height = _size(box)
+    return abs(float(np.log(width / max(size[0], 1)))) / 1.5 + abs(float(np.log(height / max(size[1], 1))))
+
+
+def _distance(box: Box, place: Box) -> float:
+    return float(np.hypot(box[0] - place[0], box[1] - place[1]))
+
+
+def _goes(box: Box, later: dict[int, Box]) -> bool:
+    return any(covered(box, by) > 0.6 for by in later.values())
+
+
+def _far_corner(place: Box, union: Box, size: tuple[float, float]) -> Box:
+    """The pointer's box at the end of a box around its old and new place that is farther from the old one."""
+    width = min(round(size[0]), union[2] - union[0])
+    height = min(round(size[1]), union[3] - union[1])
+    left = union[2] - width if union[2] - place[2] > place[0] - union[0] else union[0]
+    top = union[3] - height if union[3] - place[3] > place[1] - union[1] else union[1]
+    return left, top, left + width, top + height
+
+
+def _tips(
+    found: Sequence[Changes], boxes: Sequence[Box | None], moves: Sequence[bool], own: Sequence[frozenset[int]]
+) -> list[tuple[float, float] | None]:
+    """The tip at each frame: at rest from the last movements before and the first one after."""
+    tips: list[tuple[float, float] | None] = [None] * len(found)
+    moving = [t for t, each in enumerate(moves) if each]
+    for number, t in enumerate(moving):
+        end = moving[number + 1] if number + 1 < len(moving) else len(found)
+        box = boxes[t]
+        assert box is not None
+        here = [_seen(found[t], own[t], box)]
+        if end < len(found) and (after := _left(found[end], own[end], box)) is not None:
+            here.append(after)
+        best, mask = min(here, key=lambda each: _area(each[0]) if _could_be(each[0]) else 10**6)
+        before = moving[number - 1] if number else t
+        earlier = boxes[before]
+        assert earlier is not None
+        beam = any(_is_beam(*each) for each in (*here, _seen(found[before], own[before], earlier)))
+        tips[t:end] = [tip(best, mask, beam=beam)] * (end - t)
+    return tips
+
+
+def _seen(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None]:
+    """The box of the pointer where it came to rest, and which of its pixels changed."""
+    ends = [each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.8]
+    region = min(ends, key=lambda region: _area(region.box), default=None)
+    if region is None or region.mask is None:
+        return box, None
+    left, top = region.box[:2]
+    return box, region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
+
+
+def _left(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None] | None:
+    """As `_seen`, from the frame with which it leaves, where that shows its old place alone."""
+    region = next((each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.5), None)
+    if region is None or _area(region.box) > 1.5 * _area(box) or not _could_be(region.box):
+        return None
+    return region.box, region.mask
+
+
+def tip(box: Box, mask: NDArray[np.bool_] | None, *, beam: bool) -> tuple[float, float]:
+    """The point at which a pointer of this box points, in pixels.
+
+    A text beam points with its middle. Others point with their top: there, the middle of the changed pixels is an
+    arrow's corner or a hand's finger.
+    """
+    left, top, right, bottom = box
+    width, height = right - left, bottom - top
+    if beam:
+        return (left + right) / 2, (top + bottom) / 2
+    if mask is not None and mask.shape == (height, width):
+        columns = np.flatnonzero(mask[: max(2, height // 8)].any(axis=0))
+        if len(columns):
+            return left + min(float(columns.mean()), 0.4 * width), float(top + 1)
+    return left + 0.12 * width, float(top + 1)
+
+
+def _is_beam(box: Box, mask: NDArray[np.bool_] | None) -> bool:
+    """Whether it is narrow, and the same upside down."""
+    if mask is None or box[2] - box[0] > 0.62 * (box[3] - box[1]):
+        return False
+    turned = mask[::-1]
+    either = int((mask | turned).sum())
+    return either > 0 and int((mask & turned).sum()) / either > 0.66
