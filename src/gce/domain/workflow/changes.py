@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 __all__ = ["Box", "Changes", "Frame", "Region", "changes", "new_share", "shift_between"]
@@ -26,8 +26,12 @@ LEAST_PIXELS = 3
 MOST_REGIONS = 64
 MOST_MASK = 72
 """Pixels: the pixels of a larger region are not kept."""
-BURST = 0.06
-"""Share of tiles from which a change may be scrolling or another page."""
+BURST = 0.03
+"""Share of tiles from which a change may be scrolling."""
+QUIET, NOTED = 0.005, 0.01
+"""Share of tiles below which the screen is calm, and from which it may show another page."""
+LONGEST = 1.5
+"""Seconds that a change to another page takes at most."""
 
 
 @frozen(eq=False)
@@ -54,24 +58,30 @@ class Changes:
     """Pixels by which the contents of `area` moved up: positive where somebody scrolls down."""
     area: Box = (0, 0, 0, 0)
     new: float = 0.0
-    """Share of the shapes on the screen that are others than before, where many tiles changed and nothing moved."""
+    """Share of the shapes on the screen that are others than when it was calm; 0 where few tiles changed."""
 
 
 def changes(frames: Iterable[tuple[float, Frame]]) -> Iterator[Changes]:
     """Yield what changed with each frame but the first, for (seconds, frame) in order of time."""
     before: Frame | None = None
+    calm, since = before, 0.0  # the last frame of a calm screen
     for seconds, whole in frames:
         frame = np.ascontiguousarray(whole[: whole.shape[0] // TILE * TILE, : whole.shape[1] // TILE * TILE])
-        if before is not None and before.shape == frame.shape:
-            yield _between(seconds, before, frame)
+        if before is not None and calm is not None and before.shape == frame.shape:
+            found = _between(seconds, before, frame)
+            if found.share < QUIET or found.shift or seconds - since > LONGEST:
+                calm, since = (frame, seconds)
+            elif found.share >= NOTED:
+                found = evolve(found, new=new_share(calm, frame))
+            yield found
+        else:
+            calm, since = frame, seconds
         before = frame
 
 
 def _between(seconds: float, before: Frame, after: Frame) -> Changes:
     difference = np.maximum(before, after) - np.minimum(before, after)
-    # Film grain moves every pixel: what most pixels change by is no change.
-    noise = float(np.mean(difference[::5, ::7])) if difference[::40, ::40].any() else 0.0
-    mask = difference > min(LEAST + 4 * noise if noise > 1.5 and _is_even(difference) else LEAST, 80)
+    mask = difference > LEAST + 4 * _noise(difference)
     tiles = _counts(mask) >= LEAST_PIXELS
     share = float(tiles.mean())
     if not share:
@@ -79,15 +89,14 @@ def _between(seconds: float, before: Frame, after: Frame) -> Changes:
     if share < BURST:
         return Changes(seconds, share, _regions(mask, tiles))
     area = _bounds(tiles)
-    if shift := shift_between(before, after, area):
-        return Changes(seconds, share, (Region(area, int(mask.sum())),), shift, area)
-    regions = _regions(mask, tiles) if share < 0.5 else (Region(area, int(mask.sum())),)
-    return Changes(seconds, share, regions, new=new_share(before, after))
+    shift = shift_between(before, after, area)
+    regions = _regions(mask, tiles) if share < 0.5 and not shift else (Region(area, int(mask.sum())),)
+    return Changes(seconds, share, regions, shift, area if shift else (0, 0, 0, 0))
 
 
-def _is_even(difference: Frame) -> bool:
-    """Whether changes are spread over the frame, as noise is: half of the pixels changed."""
-    return float(np.median(difference[::5, ::7])) > 1
+def _noise(difference: Frame) -> float:
+    """What most pixels change by, which is film grain; 0 where half of them stay the same."""
+    return float(np.median(difference[::11, ::13]))
 
 
 def _counts(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:

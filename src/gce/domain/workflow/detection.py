@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from gce.domain.workflow.changes import Box, Changes
+from gce.domain.workflow.changes import Box, Changes, Region
 from gce.domain.workflow.pointer import Track, meets, steady, track
 from gce.domain.workflow.steps import Step
 
@@ -21,8 +21,12 @@ CALM = 0.34
 """Seconds without a large change after which the next one begins anew."""
 NEW = 0.5
 """Share of the shapes that are others, from which a screen is another page."""
-PRESS = 0.04
-"""Seconds from a press to the first frame that shows its effect, on average."""
+SMALL, LARGE = 0.005, 0.03
+"""Share of the tiles that change while another page appears, and with which it begins to."""
+PRESS, BEFORE_PAGE = 0.04, 0.2
+"""Seconds from a press to the first frame that shows an effect, and to one that shows another page, on average."""
+LEAST_EFFECT, REMOTE = 25, 400
+"""Pixels that a click changes at least, and where none of them is at the pointer."""
 NEAR = 12
 """Pixels from the tip within which a change is at the pointer."""
 MOST_GLYPH = 48
@@ -51,12 +55,16 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
         for t, each in enumerate(found)
         if not _during(each.seconds, scrolls, 0.25)
-        and (left := [n for n in range(len(each.regions)) if n not in marked[t] and n not in pointer.own[t]])
+        and (left := [n for n, region in enumerate(each.regions) if _counts(region, n, marked[t] | pointer.own[t])])
         and (boxes := tuple(each.regions[n].box for n in left))
     ]
     typed, keys = _typing(rest)
     clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
     return sorted([*scrolls, *pages, *typed, *clicks], key=lambda step: (step.start, step.kind))
+
+
+def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
+    return number not in explained and region.pixels >= LEAST_EFFECT
 
 
 def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
@@ -84,14 +92,21 @@ def _around(boxes: Sequence[Box]) -> Box:
 
 
 def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
-    """Frames in which most shapes are others, with the large changes after them."""
+    """Frames in which most shapes are others, with the large changes around them."""
     steps = list[Step]()
+    start, end = 0.0, -1.0
     for each in found:
-        last = steps[-1] if steps else None
-        if last is not None and each.share > 0.005 and not each.shift and each.seconds - last.end < CALM:
-            steps[-1] = evolve(last, end=each.seconds)
+        if each.share < SMALL or each.shift:
+            continue
+        if each.seconds - end > CALM or (each.share > 3 * LARGE and not start):
+            start = 0.0
+        if each.share >= LARGE and not start:
+            start = each.seconds
+        end = each.seconds
+        if steps and each.seconds - steps[-1].end < CALM:
+            steps[-1] = evolve(steps[-1], end=each.seconds)
         elif each.new >= NEW:
-            steps.append(Step("page", each.seconds, each.seconds, box=screen))
+            steps.append(Step("page", start or each.seconds, each.seconds, box=screen))
     return steps
 
 
@@ -137,24 +152,22 @@ def _grows(boxes: Sequence[Box]) -> bool:
 def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
     """Changes at the tip of a pointer that rests, and what else begins a page."""
     steps = list[Step]()
-    ended = -1.0
+    began = ended = -1.0
+    used = True
     for each in rest:
-        begins = each.seconds - ended > CALM
+        if each.seconds - ended > CALM:
+            began, used = each.seconds, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
-        if not begins or point is None or _moves_at(pointer, found, each.t):
+        if used or each.seconds - began > 0.3 or point is None or pointer.moves[each.t] or pointer.moves[each.t - 1]:
             continue
         place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
-        if not at and not turns and each.pixels < 400:
+        if not at and not turns and each.pixels < REMOTE:
             continue
-        seconds = max(0.0, each.seconds - (0.2 if turns else PRESS))
+        used = True
+        seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)
         box = min(at, key=lambda box: (box[2] - box[0]) * (box[3] - box[1]), default=each.boxes[0])
-        steps.append(Step("click", round(seconds, 3), round(seconds, 3), point=point, box=box))
+        steps.append(Step("click", seconds, seconds, point=point, box=box))
     return steps
-
-
-def _moves_at(pointer: Track, found: Sequence[Changes], t: int) -> bool:
-    """Whether the pointer moves with this frame, or did with the one before."""
-    return pointer.moves[t] or pointer.moves[t - 1]

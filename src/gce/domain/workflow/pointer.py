@@ -16,7 +16,7 @@ from gce.domain.workflow.changes import Box, Changes, Region
 
 __all__ = ["Track", "covered", "meets", "steady", "tip", "track"]
 
-LEAST_SIDE, MOST_SIDE = 5, 64
+LEAST_SIDE, MOST_SIDE = 4, 64
 """Pixels of a pointer's box."""
 CELL = 16
 BIN = 0.25
@@ -97,7 +97,7 @@ def covered(box: Box, by: Box) -> float:
 
 def _could_be(box: Box) -> bool:
     width, height = box[2] - box[0], box[3] - box[1]
-    return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE <= height <= MOST_SIDE
+    return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE < height <= MOST_SIDE
 
 
 def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
@@ -133,7 +133,7 @@ def _step(
         return None
     small = {n: box for n, box in here.items() if _side(box) <= 2 * MOST_SIDE}
     if place is not None:
-        left = {n for n, box in small.items() if covered(place, box) > 0.5}
+        left = {n for n, box in small.items() if covered(place, box) > 0.5 and _is_one_or_two(box, size)}
         if not left:
             # It may have been lost: what is drawn in one frame, disappears in the next, and appears elsewhere.
             return _begun(small, later)
@@ -157,19 +157,25 @@ def _step(
     return _begun(small, later)
 
 
+def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
+    """Whether no more than the old and the new place of a pointer of this size fit into a box."""
+    width, height = _size(box)
+    return width <= 2.6 * size[0] + 8 and height <= 2.6 * size[1] + 8
+
+
 def _begun(small: dict[int, Box], later: dict[int, Box]) -> tuple[Box, frozenset[int]] | None:
     """A pointer that was not seen before: two places as one moves, one of which the next frame changes again."""
     for n, box in small.items():
-        others = [m for m, other in small.items() if m != n and _could_be(other) and _likeness(other, _size(box)) < 0.5]
-        if _could_be(box) and others and any(covered(box, by) > 0.8 and _alike(box, by) for by in later.values()):
-            fresh = [by for by in later.values() if not meets(box, by) and _likeness(by, _size(box)) < 0.5]
+        others = [m for m, other in small.items() if m != n and _could_be(other) and _likeness(other, _size(box)) < 0.9]
+        if _could_be(box) and others and any(covered(box, by) > 0.7 and _alike(box, by) for by in later.values()):
+            fresh = [by for by in later.values() if not meets(box, by) and _likeness(by, _size(box)) < 0.9]
             if fresh or len(later) == 1:
                 return box, frozenset({n, others[0]})
     return None
 
 
 def _alike(box: Box, by: Box) -> bool:
-    return _likeness(by, _size(box)) < 0.4
+    return _likeness(by, _size(box)) < 0.5
 
 
 def _size(box: Box) -> tuple[float, float]:
