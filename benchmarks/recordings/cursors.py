@@ -92,4 +92,5 @@ def _inside(corners: NDArray[np.float64], area: tuple[int, int, int, int]) -> ND
 
 def _shrunk(samples: NDArray[np.bool_]) -> NDArray[np.float64]:
     height, width = samples.shape
-    return samples.reshape(height // FINE, FINE, width // FINE, FINE).mean(axis=(1, 3))
+    shares: NDArray[np.float64] = samples.reshape(height // FINE, FINE, width // FINE, FINE).mean(axis=(1, 3))
+    return shares

@@ -89,6 +89,8 @@ class Take:
     crf: int
     smooth: bool
     """Whether the page glides from one notch of the wheel to the next."""
+    seed: str
+    """Draws the path of the pointer, pauses and slips."""
 
 
 def read_layouts(folder: Path) -> list[Layout]:
@@ -137,7 +139,8 @@ def takes(layouts: Iterable[Layout], themes: list[Theme], *, each: int = 1, seed
 
 
 def _take(name: str, layout: Layout, script: Script, themes: list[Theme], seed: int) -> Take:
-    rng = random.Random(f"{seed} {name}")
+    own_seed = f"{seed} {name}"
+    rng = random.Random(own_seed)
     theme, cursor = rng.choice(themes), rng.choice(CURSORS)
     speed = round(rng.uniform(0.7, 1.8), 2)
-    return Take(name, layout, script, theme, cursor, speed, rng.randint(18, 35), rng.random() < 0.7)
+    return Take(name, layout, script, theme, cursor, speed, rng.randint(18, 35), rng.random() < 0.7, own_seed)

@@ -56,8 +56,8 @@ class Hand:
 
     def __init__(self, take: Take, screen: Screen, video: Video) -> None:
         self.take, self.screen, self.video = take, screen, video
-        self.rng = random.Random(take.name)
-        self.noise = np.random.default_rng(len(take.name))
+        self.rng = random.Random(f"{take.seed} hand")
+        self.grains = _grains(take.script.grain, self.rng.randrange(2**32))
         self.frames = 0
         self.steps: list[Step] = []
         self.silent: list[Step] = []
@@ -90,8 +90,8 @@ class Hand:
             case "wait", seconds:
                 self.wait(round(float(seconds) * FPS))
         self.wait(self.moment(0.5, 1.3))
-        while self.opening or self.turning:
-            self.tick()
+        if self.opening or self.turning:
+            self.settle()
 
     def moment(self, low: float, high: float) -> int:
         """Return a number of frames for that many seconds at speed 1."""
@@ -128,9 +128,8 @@ class Hand:
             self.opening = (self.frames + self.rng.randint(1, 4), found["wanted"])
         frame = self.image.copy()
         cursors.draw(frame, self.take.cursor, found["shape"], self.x, self.y)
-        if self.take.script.grain:
-            noise = self.noise.normal(0, self.take.script.grain, frame.shape[:2])[..., None]
-            frame = np.clip(np.rint(frame + noise), 0, 255).astype(np.uint8)
+        if self.grains:
+            frame = np.clip(frame + self.rng.choice(self.grains), 0, 255).astype(np.uint8)
         self.video.add(frame)
         if self.turning and not self.busy:
             self.log_turn(*self.turning)
@@ -283,7 +282,16 @@ def changed_share(before: Image, after: Image) -> float:
 
 def _edges(image: Image) -> NDArray[np.bool_]:
     grey = image.mean(axis=2)
-    return np.abs(np.diff(grey, axis=0, append=grey[-1:])) + np.abs(np.diff(grey, axis=1, append=grey[:, -1:])) > 12
+    steps = np.abs(np.diff(grey, axis=0, append=grey[-1:])) + np.abs(np.diff(grey, axis=1, append=grey[:, -1:]))
+    marks: NDArray[np.bool_] = steps > 12
+    return marks
+
+
+def _grains(deviation: float, seed: int) -> list[NDArray[np.int16]]:
+    """Return pictures of noise, (height, width, 1), to add to frames."""
+    rng = np.random.default_rng(seed)
+    shape = (SIZE[1], SIZE[0], 1)
+    return [np.rint(rng.normal(0, deviation, shape)).astype(np.int16) for _ in range(8 if deviation else 0)]
 
 
 def _per_block(marks: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ SIZE = (1280, 720)
 FPS = 15
 PLACE = "http://recording.invalid/"
 HELPER = Path(__file__).with_name("page.js")
-UNSMOOTHED = ["--disable-font-subpixel-positioning", "--font-render-hinting=full"]
+JAGGED = {"FONTCONFIG_FILE": str(HELPER.with_name("jagged.conf"))}
 
 
 class Screen:
@@ -51,7 +52,7 @@ class Screen:
         """Return the page as it is, without a pointer."""
         data = self._tools.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})["data"]
         frames = av.CodecContext.create("png", "r").decode(av.Packet(base64.b64decode(data)))
-        return frames[0].to_ndarray(format="rgb24")
+        return frames[0].to_ndarray(format="rgb24").astype(np.uint8, copy=False)
 
 
 @contextmanager
@@ -66,10 +67,11 @@ def opened(take: Take) -> Iterator[Screen]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise RuntimeError("Chromium is not installed: apt-get install chromium")
-    args = ["--no-sandbox", "--force-color-profile=srgb", *([] if take.theme.antialiasing else UNSMOOTHED)]
+    args = ["--no-sandbox", "--force-color-profile=srgb"]
+    env: dict[str, str | float | bool] = {**os.environ, **({} if take.theme.antialiasing else JAGGED)}
     errors: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=args)
+        browser = playwright.chromium.launch(executable_path=chromium, args=args, env=env)
         context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]}, locale="en-GB", timezone_id="UTC")
         context.add_init_script(path=HELPER)
         context.route("**/*", lambda route: _serve(route, take))
