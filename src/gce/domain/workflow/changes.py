@@ -6,6 +6,7 @@ two frames are held and a few numbers a frame are kept.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -65,11 +66,13 @@ def changes(frames: Iterable[tuple[float, Frame]]) -> Iterator[Changes]:
     """Yield what changed with each frame but the first, for (seconds, frame) in order of time."""
     before: Frame | None = None
     calm, since = before, 0.0  # the last frame of a calm screen
+    shares = deque[float](maxlen=15)
     for seconds, whole in frames:
         frame = np.ascontiguousarray(whole[: whole.shape[0] // TILE * TILE, : whole.shape[1] // TILE * TILE])
         if before is not None and calm is not None and before.shape == frame.shape:
             found = _between(seconds, before, frame)
-            if found.share < QUIET or found.shift or seconds - since > LONGEST:
+            shares.append(found.share)
+            if found.share < QUIET + float(np.median(shares)) or found.shift or seconds - since > LONGEST:
                 calm, since = (frame, seconds)
             elif found.share >= NOTED:
                 found = evolve(found, new=new_share(calm, frame))
@@ -150,7 +153,7 @@ def shift_between(before: Frame, after: Frame, area: Box) -> int:
     change.
     """
     left, top, right, bottom = area
-    if bottom - top < 48 or right - left < 48:
+    if bottom - top < 120 or right - left < 48:
         return 0
     first, second = (_strips(frame[top:bottom, left:right]) for frame in (before, after))
     edges = [np.diff(each, axis=0) for each in (first, second)]
@@ -162,7 +165,7 @@ def shift_between(before: Frame, after: Frame, area: Box) -> int:
     found = []
     for place in np.argsort(-scores)[: 8 * CANDIDATES]:
         shift = int(place) if place < size // 2 else int(place) - size
-        if 0 < abs(shift) < 0.9 * len(first) and len(found) < CANDIDATES:
+        if 0 < abs(shift) < 0.45 * len(first) and len(found) < CANDIDATES:
             found.append((_error(first, second, shift), shift))
     error, shift = min(found, default=(np.inf, 0))
     return shift if still > 1 and error < 0.3 * still else 0

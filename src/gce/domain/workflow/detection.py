@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from attrs import evolve, frozen
 
 from gce.domain.workflow.changes import Box, Changes, Region
@@ -19,14 +20,16 @@ __all__ = ["detect"]
 
 CALM = 0.34
 """Seconds without a large change after which the next one begins anew."""
-NEW = 0.5
+NEW = 0.55
 """Share of the shapes that are others, from which a screen is another page."""
 SMALL, LARGE = 0.005, 0.03
 """Share of the tiles that change while another page appears, and with which it begins to."""
 PRESS, BEFORE_PAGE = 0.04, 0.2
 """Seconds from a press to the first frame that shows an effect, and to one that shows another page, on average."""
-LEAST_EFFECT, REMOTE = 25, 400
-"""Pixels that a click changes at least, and where none of them is at the pointer."""
+LEAST_EFFECT, LEAST_CARET, REMOTE = 25, 10, 400
+"""Pixels that a click changes at least, as a caret, and where none of them is at the pointer."""
+OPENS = 40
+"""Pixels from the top of what moves within which the pointer is on what opens."""
 NEAR = 12
 """Pixels from the tip within which a change is at the pointer."""
 MOST_GLYPH = 48
@@ -47,10 +50,10 @@ class _Frame:
 
 def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     """The steps that changes of a recording of this size show, in order of time; typing without its text."""
-    marked = steady(found, width, height)
+    marked = steady(found)
     pointer = track(found, marked)
+    found = _without_opened(found, pointer)
     scrolls = _scrolls(found)
-    pages = _pages(found, (0, 0, width, height))
     rest = [
         _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
         for t, each in enumerate(found)
@@ -58,13 +61,32 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         and (left := [n for n, region in enumerate(each.regions) if _counts(region, n, marked[t] | pointer.own[t])])
         and (boxes := tuple(each.regions[n].box for n in left))
     ]
-    typed, keys = _typing(rest)
-    clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
+    typed, keys = _typing(rest, pointer)
+    screen = (0, 0, width, height)
+    pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
+    clicks = _clicks([each for each in rest if each.t not in keys], pages, typed, pointer)
     return sorted([*scrolls, *pages, *typed, *clicks], key=lambda step: (step.start, step.kind))
 
 
 def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
-    return number not in explained and region.pixels >= LEAST_EFFECT
+    left, top, right, bottom = region.box
+    caret = right - left <= 4 and bottom - top >= 12
+    return number not in explained and region.pixels >= (LEAST_CARET if caret else LEAST_EFFECT)
+
+
+def _without_opened(found: Sequence[Changes], pointer: Track) -> list[Changes]:
+    """Changes in which what moves below the pointer, at a click that opens or closes something, is no scrolling."""
+    shifts = [each.seconds for each in found if each.shift]
+    kept = []
+    for t, each in enumerate(found):
+        point = pointer.rests[t - 1] if t else None
+        alone = each.shift and sum(abs(each.seconds - other) < 0.5 for other in shifts) == 1
+        if alone and point is not None:
+            left, top, right, _ = each.area
+            if point[1] < top + OPENS or not left <= point[0] < right:
+                each = evolve(each, shift=0)
+        kept.append(each)
+    return kept
 
 
 def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
@@ -95,12 +117,15 @@ def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
     """Frames in which most shapes are others, with the large changes around them."""
     steps = list[Step]()
     start, end = 0.0, -1.0
-    for each in found:
-        if each.share < SMALL or each.shift:
+    shares = np.array([each.share for each in found])
+    for t, each in enumerate(found):
+        # What a ticker or a film changes all the time is not counted.
+        share = each.share - float(np.median(shares[max(0, t - 15) : t + 16]))
+        if share < SMALL or each.shift:
             continue
-        if each.seconds - end > CALM or (each.share > 3 * LARGE and not start):
+        if each.seconds - end > CALM:
             start = 0.0
-        if each.share >= LARGE and not start:
+        if share >= LARGE and not start:
             start = each.seconds
         end = each.seconds
         if steps and each.seconds - steps[-1].end < CALM:
@@ -110,18 +135,19 @@ def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
     return steps
 
 
-def _typing(rest: Sequence[_Frame]) -> tuple[list[Step], set[int]]:
+def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int]]:
     """Runs of small changes along a line, or several; and the frames that they explain."""
     runs = list[list[tuple[_Frame, Box]]]()
     for each in rest:
         small = [box for box in each.boxes if box[3] - box[1] <= MOST_GLYPH and box[2] - box[0] <= 2 * MOST_GLYPH]
-        if len(small) != len(each.boxes) or len(small) > 3:
+        if pointer.moves[each.t] or len(small) > 8:
             continue
+        alone = len(small) == len(each.boxes) <= 3
         for box in small:
             run = next((run for run in reversed(runs) if _follows(run[-1][0], run[-1][1], each, box)), None)
             if run is not None:
                 run.append((each, box))
-            elif box[2] - box[0] <= MOST_GLYPH:
+            elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
                 runs.append([(each, box)])
     steps, keys = list[Step](), set[int]()
     for run in runs:
@@ -137,7 +163,7 @@ def _follows(last: _Frame, before: Box, each: _Frame, box: Box) -> bool:
     if each.seconds - last.seconds > PAUSE:
         return False
     height = max(before[3] - before[1], box[3] - box[1])
-    same_line = abs((box[1] + box[3]) - (before[1] + before[3])) < height
+    same_line = abs((box[1] + box[3]) - (before[1] + before[3])) < 0.6 * height
     if same_line:
         return box[0] - before[2] < height and before[0] - box[2] < height
     return 0 < box[1] - before[1] < 2.2 * height and box[0] < before[2]
@@ -149,7 +175,12 @@ def _grows(boxes: Sequence[Box]) -> bool:
     return sum(steps) >= 0.5 * len(steps)
 
 
-def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
+def _is_caret_of(box: Box, place: Box) -> bool:
+    """Whether a caret appears on the line at which a pointer points."""
+    return box[2] - box[0] <= 4 and box[3] - box[1] >= 12 and box[1] - NEAR <= place[1] < box[3] + NEAR
+
+
+def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track) -> list[Step]:
     """Changes at the tip of a pointer that rests, and what else begins a page."""
     steps = list[Step]()
     began = ended = -1.0
@@ -163,7 +194,8 @@ def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found
             continue
         place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
-        at = [box for box in each.boxes if meets(place, box, NEAR)]
+        fresh = not any(0 < each.seconds - line.end < 3.0 and meets(box, line.box or box, 4) for line in typed for box in each.boxes)
+        at = [box for box in each.boxes if meets(place, box, NEAR) or (fresh and _is_caret_of(box, place))]
         if not at and not turns and each.pixels < REMOTE:
             continue
         used = True

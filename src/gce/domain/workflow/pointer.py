@@ -18,11 +18,14 @@ __all__ = ["Track", "covered", "meets", "steady", "tip", "track"]
 
 LEAST_SIDE, MOST_SIDE = 4, 64
 """Pixels of a pointer's box."""
-CELL = 16
+MOST_REGIONS = 16
+"""Of a frame whose pointer is looked for."""
 BIN = 0.25
-"""Seconds in which changes of a cell count once."""
-AROUND = 3.0
-"""Seconds before and after in which a blinking or ticking place changes again and again."""
+"""Seconds in which changes of a place count once."""
+AROUND, SOON = 3.0, 0.6
+"""Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
+DOUBT = 4
+"""Frames in which a pointer appears again after a large change under it."""
 
 
 @frozen(eq=False)
@@ -39,34 +42,38 @@ class Track:
     """Its tip at that frame, in pixels, as well as the movements before and after tell."""
 
 
-def steady(found: Sequence[Changes], width: int, height: int) -> list[frozenset[int]]:
-    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner."""
-    seconds = found[-1].seconds + BIN if found else BIN
-    cells = np.zeros((int(seconds / BIN) + 1, height // CELL + 1, width // CELL + 1), bool)
-    for each in found:
-        for region in each.regions:
-            if not each.shift and _side(region.box) <= 4 * MOST_SIDE:
-                cells[int(each.seconds / BIN)][_cells(region.box)] = True
-    reach = int(AROUND / BIN)
+def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
+    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner, a ticker."""
     marked = []
-    for each in found:
-        now = int(each.seconds / BIN)
-        around = cells[max(0, now - reach) : now + reach + 1]
-        own = set[int]()
-        for n, region in enumerate(each.regions):
-            if each.shift or _side(region.box) > 4 * MOST_SIDE:
-                continue
-            x, y = (region.box[0] + region.box[2]) // 2 // CELL, (region.box[1] + region.box[3]) // 2 // CELL
-            times = np.flatnonzero(around[:, y, x])
-            if len(times) >= 5 and times[-1] - times[0] >= 0.6 * min(reach * 2, len(around)):
-                own.add(n)
-        marked.append(frozenset(own))
+    first = last = 0
+    for t, each in enumerate(found):
+        while found[first].seconds < each.seconds - AROUND:
+            first += 1
+        while last < len(found) and found[last].seconds <= each.seconds + AROUND:
+            last += 1
+        few = each.regions if len(each.regions) <= MOST_REGIONS and not each.shift else ()
+        marked.append(frozenset(n for n, one in enumerate(few) if _again(one.box, found[first:last], each.seconds)))
     return marked
 
 
-def _cells(box: Box) -> tuple[slice, slice]:
-    left, top, right, bottom = box
-    return slice(top // CELL, (bottom - 1) // CELL + 1), slice(left // CELL, (right - 1) // CELL + 1)
+def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
+    """Whether a place of this size changes in most frames around a moment, or every second or so, and did before."""
+    seconds = [
+        each.seconds
+        for each in around
+        if not each.shift and any(meets(box, one.box) and _is_like(box, one.box) for one in each.regions[:MOST_REGIONS])
+    ]
+    close = sum(abs(each - now) <= SOON for each in seconds)
+    if close >= 0.7 * sum(abs(each.seconds - now) <= SOON for each in around):
+        return True
+    bins = sorted({int(each / BIN) for each in seconds})
+    length = (around[-1].seconds - around[0].seconds) / BIN
+    before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
+    return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
+
+
+def _is_like(box: Box, other: Box) -> bool:
+    return 0.2 < _area(box) / _area(other) < 5
 
 
 def _side(box: Box) -> int:
@@ -102,42 +109,65 @@ def _could_be(box: Box) -> bool:
 
 def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
-    place: Box | None = None
-    size = (0.0, 0.0)
+    pointer = _Pointer()
     boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
     for t, each in enumerate(found):
         here = _candidates(each, marked[t])
         later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
-        step = None if each.shift else _step(place, size, here, later)
-        if step is not None:
-            place, used = step
-            width, height = place[2] - place[0], place[3] - place[1]
-            size = (0.7 * size[0] + 0.3 * width, 0.7 * size[1] + 0.3 * height) if size[0] else (width, height)
-        boxes.append(place)
-        moves.append(step is not None)
-        own.append(step[1] if step is not None else frozenset())
+        used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
+        boxes.append(pointer.place)
+        moves.append(bool(used))
+        own.append(used)
     return Track(tuple(boxes), tuple(moves), tuple(own), tuple(_tips(found, boxes, moves, own)))
 
 
-def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Box]:
+def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
     if each.shift:
         return {}
-    return {n: region.box for n, region in enumerate(each.regions) if n not in marked}
+    return {n: region for n, region in enumerate(each.regions) if n not in marked}
 
 
-def _step(
-    place: Box | None, size: tuple[float, float], here: dict[int, Box], later: dict[int, Box]
-) -> tuple[Box, frozenset[int]] | None:
-    """Where the pointer goes with this frame, and the regions that this explains; None where it does not move."""
-    if not here:
-        return None
-    small = {n: box for n, box in here.items() if _side(box) <= 2 * MOST_SIDE}
-    if place is not None:
-        left = {n for n, box in small.items() if covered(place, box) > 0.5 and _is_one_or_two(box, size)}
+class _Pointer:
+    """The pointer as it is followed: its box, its mean size, and how many pixels it changes."""
+
+    def __init__(self) -> None:
+        self.place: Box | None = None
+        self.size = (0.0, 0.0)
+        self.pixels = 0.0
+        self.still = 0
+        self.doubt: Box | None = None
+
+    def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
+        """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
+        step = self._step(here, later) if here and calm else None
+        self.still += 1
+        if step is None:
+            if self.place is not None and self.still <= 3:
+                over = [one.box for one in here.values() if covered(self.place, one.box) > 0.3]
+                self.doubt = max(over, key=_area, default=self.doubt)
+            if self.still > DOUBT:
+                self.doubt = None
+            return frozenset()
+        self.place, used, pixels = step
+        self.still, self.doubt = 0, None
+        width, height = _size(self.place)
+        self.size = (0.7 * self.size[0] + 0.3 * width, 0.7 * self.size[1] + 0.3 * height) if self.pixels else (width, height)
+        self.pixels = 0.8 * self.pixels + 0.2 * pixels if self.pixels else pixels
+        return used
+
+    def _step(self, here: dict[int, Region], later: dict[int, Box]) -> tuple[Box, frozenset[int], float] | None:
+        small = {n: one.box for n, one in here.items() if _side(one.box) <= 2 * MOST_SIDE}
+        place, size = self.place, self.size
+        if place is None:
+            return _begun(here, small, later)
+        left = {
+            n
+            for n, box in small.items()
+            if covered(place, box) > 0.5 and _is_one_or_two(box, size) and here[n].pixels < 3.2 * self.pixels + 40
+        }
         if not left:
-            # It may have been lost: what is drawn in one frame, disappears in the next, and appears elsewhere.
-            return _begun(small, later)
-        # Somewhere else, drawn now and gone or moved in the next frame, or alone and of its size.
+            # It may have been lost: it appears beside a large change, or where it is drawn, gone, and drawn elsewhere.
+            return self._found_again(here, small, later) or _begun(here, small, later)
         others = [(n, box) for n, box in small.items() if n not in left and _could_be(box)]
         likely = [
             (_likeness(box, size) + 0.002 * _distance(box, place) - 0.5 * _goes(box, later), n, box)
@@ -146,15 +176,32 @@ def _step(
         merged = max(left, key=lambda n: _area(small[n]))
         union = small[merged]
         if likely and (best := min(likely))[0] < 1.0 and _area(union) < 1.8 * _area(place):
-            return best[2], frozenset(left | {best[1]})
+            return best[2], frozenset(left | {best[1]}), here[best[1]].pixels
         # Old and new place overlap.
         meeting = [common(union, box) for box in later.values() if meets(union, box)]
         fitting = [box for box in meeting if _could_be(box) and _likeness(box, size) < 0.8]
         if fitting:
-            return min(fitting, key=lambda box: _likeness(box, size)), frozenset(left)
+            return min(fitting, key=lambda box: _likeness(box, size)), frozenset(left), self.pixels
         moved = _far_corner(place, union, size)
-        return (moved, frozenset(left)) if _could_be(moved) else None
-    return _begun(small, later)
+        return (moved, frozenset(left), self.pixels) if _could_be(moved) else None
+
+    def _found_again(
+        self, here: dict[int, Region], small: dict[int, Box], later: dict[int, Box]
+    ) -> tuple[Box, frozenset[int], float] | None:
+        if self.doubt is None:
+            return None
+        near = [
+            (_likeness(box, self.size), n)
+            for n, box in small.items()
+            if meets(self.doubt, box, 40) and _could_be(box) and _is_one_or_two(box, self.size)
+            if 0.3 * self.pixels < here[n].pixels < 3.2 * self.pixels + 40
+        ]
+        if not near or min(near)[0] > 1.2:
+            return None
+        _, n = min(near)
+        fitting = [box for by in later.values() if meets(small[n], by) and _could_be(box := common(small[n], by))]
+        box = min(fitting, key=lambda box: _likeness(box, self.size), default=small[n])
+        return box, frozenset({n}), self.pixels
 
 
 def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
@@ -163,14 +210,16 @@ def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
     return width <= 2.6 * size[0] + 8 and height <= 2.6 * size[1] + 8
 
 
-def _begun(small: dict[int, Box], later: dict[int, Box]) -> tuple[Box, frozenset[int]] | None:
+def _begun(
+    here: dict[int, Region], small: dict[int, Box], later: dict[int, Box]
+) -> tuple[Box, frozenset[int], float] | None:
     """A pointer that was not seen before: two places as one moves, one of which the next frame changes again."""
     for n, box in small.items():
         others = [m for m, other in small.items() if m != n and _could_be(other) and _likeness(other, _size(box)) < 0.9]
         if _could_be(box) and others and any(covered(box, by) > 0.7 and _alike(box, by) for by in later.values()):
             fresh = [by for by in later.values() if not meets(box, by) and _likeness(by, _size(box)) < 0.9]
             if fresh or len(later) == 1:
-                return box, frozenset({n, others[0]})
+                return box, frozenset({n, others[0]}), here[n].pixels
     return None
 
 
