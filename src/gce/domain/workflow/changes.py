@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-__all__ = ["Box", "Changes", "Frame", "Region", "changes", "new_share", "shift_between"]
+from gce.domain.workflow.regions import Box, Frame, Region
+from gce.domain.workflow.sprites import Looks, Seen
 
-Frame = NDArray[np.uint8]
-Box = tuple[int, int, int, int]
-"""Left, top, right and bottom in pixels; right and bottom are outside."""
+__all__ = ["Changes", "changes", "new_share", "shift_between"]
 
 TILE = 8
 LEAST = 20
@@ -36,17 +35,6 @@ LONGEST = 1.5
 
 
 @frozen(eq=False)
-class Region:
-    """Tiles that changed and touch each other."""
-
-    box: Box
-    """Of the changed pixels."""
-    pixels: int
-    mask: NDArray[np.bool_] | None = field(default=None, repr=False)
-    """Which pixels of the box changed; None for a large region."""
-
-
-@frozen(eq=False)
 class Changes:
     """What changed from the frame before."""
 
@@ -58,6 +46,8 @@ class Changes:
     shift: int = 0
     """Pixels by which the contents of `area` moved up: positive where somebody scrolls down."""
     area: Box = (0, 0, 0, 0)
+    pointer: Seen | None = None
+    """Where something looks like the pointer."""
     new: float = 0.0
     """Share of the shapes on the screen that are others than when it was calm; 0 where few tiles changed."""
 
@@ -67,6 +57,8 @@ def changes(frames: Iterable[tuple[float, Frame]]) -> Iterator[Changes]:
     before: Frame | None = None
     calm, since = before, 0.0  # the last frame of a calm screen
     shares = deque[float](maxlen=15)
+    looks = Looks()
+    older = drawn = tuple[Region, ...]()
     for seconds, whole in frames:
         frame = np.ascontiguousarray(whole[: whole.shape[0] // TILE * TILE, : whole.shape[1] // TILE * TILE])
         if before is not None and calm is not None and before.shape == frame.shape:
@@ -76,7 +68,10 @@ def changes(frames: Iterable[tuple[float, Frame]]) -> Iterator[Changes]:
                 calm, since = (frame, seconds)
             elif found.share >= NOTED:
                 found = evolve(found, new=new_share(calm, frame))
-            yield found
+            if not found.shift and found.share < BURST:
+                looks.learn(before, drawn, found.regions, older)
+            older, drawn = drawn, found.regions
+            yield evolve(found, pointer=looks.find(frame, found.regions))
         else:
             calm, since = frame, seconds
         before = frame

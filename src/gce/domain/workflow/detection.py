@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from gce.domain.workflow.changes import Box, Changes, Region
-from gce.domain.workflow.pointer import Track, meets, steady, track
+from gce.domain.workflow.changes import Changes
+from gce.domain.workflow.pointer import Track, covered, grown, meets, steady, track
+from gce.domain.workflow.regions import Box, Region
 from gce.domain.workflow.steps import Step
 
 __all__ = ["detect"]
@@ -64,7 +65,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     typed, keys = _typing(rest, pointer)
     screen = (0, 0, width, height)
     pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
-    clicks = _clicks([each for each in rest if each.t not in keys], pages, typed, pointer)
+    clicks = _clicks([each for each in rest if each.t not in keys], pages, typed, pointer, found)
     return sorted([*scrolls, *pages, *typed, *clicks], key=lambda step: (step.start, step.kind))
 
 
@@ -180,7 +181,9 @@ def _is_caret_of(box: Box, place: Box) -> bool:
     return box[2] - box[0] <= 4 and box[3] - box[1] >= 12 and box[1] - NEAR <= place[1] < box[3] + NEAR
 
 
-def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track) -> list[Step]:
+def _clicks(
+    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+) -> list[Step]:
     """Changes at the tip of a pointer that rests, and what else begins a page."""
     steps = list[Step]()
     began = ended = -1.0
@@ -192,11 +195,16 @@ def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step]
         point = pointer.rests[each.t - 1] if each.t else None
         if used or each.seconds - began > 0.3 or point is None or pointer.moves[each.t] or pointer.moves[each.t - 1]:
             continue
+        seen = found[each.t - 1].pointer, found[each.t].pointer
+        if seen[0] is not None and seen[1] is None:
+            continue  # It went, or changed its shape: this is an effect of that.
         place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         fresh = not any(0 < each.seconds - line.end < 3.0 and meets(box, line.box or box, 4) for line in typed for box in each.boxes)
         at = [box for box in each.boxes if meets(place, box, NEAR) or (fresh and _is_caret_of(box, place))]
-        if not at and not turns and each.pixels < REMOTE:
+        under = pointer.boxes[each.t - 1]
+        at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
+        if not at and not turns and (each.pixels < REMOTE or seen[1] is None):
             continue
         used = True
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)

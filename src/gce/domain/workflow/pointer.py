@@ -12,9 +12,11 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from gce.domain.workflow.changes import Box, Changes, Region
+from gce.domain.workflow.changes import Changes
+from gce.domain.workflow.regions import Box, Region
+from gce.domain.workflow.sprites import Seen
 
-__all__ = ["Track", "covered", "meets", "steady", "tip", "track"]
+__all__ = ["Track", "covered", "grown", "meets", "steady", "tip", "track"]
 
 LEAST_SIDE, MOST_SIDE = 4, 64
 """Pixels of a pointer's box."""
@@ -114,6 +116,13 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     for t, each in enumerate(found):
         here = _candidates(each, marked[t])
         later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
+        if each.pointer is not None:
+            all_here = dict(enumerate(each.regions)) if not each.shift else {}
+            moved, used = pointer.is_at(each.pointer.box, all_here)
+            boxes.append(pointer.place)
+            moves.append(moved)
+            own.append(used)
+            continue
         used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
         boxes.append(pointer.place)
         moves.append(bool(used))
@@ -136,6 +145,23 @@ class _Pointer:
         self.pixels = 0.0
         self.still = 0
         self.doubt: Box | None = None
+
+    def is_at(self, box: Box, here: dict[int, Region]) -> tuple[bool, frozenset[int]]:
+        """Note where it is; whether it moved, and the regions that this explains."""
+        before, self.place = self.place, box
+        moved = before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1
+        self.size, self.still, self.doubt = _size(box), 0 if moved else self.still + 1, None
+        both = [each for each in (before, box) if each is not None]
+        around = _around(both)
+        used = {
+            n
+            for n, one in here.items()
+            if any(covered(one.box, grown(each, 3)) > 0.95 for each in both)
+            or (_area(around) < 4 * _area(box) and covered(one.box, grown(around, 3)) > 0.95)
+        }
+        if moved and used:
+            self.pixels = max(here[n].pixels for n in used)
+        return moved, frozenset(used) if moved else frozenset()
 
     def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
         """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
@@ -210,6 +236,15 @@ def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
     return width <= 2.6 * size[0] + 8 and height <= 2.6 * size[1] + 8
 
 
+def grown(box: Box, by: int) -> Box:
+    return box[0] - by, box[1] - by, box[2] + by, box[3] + by
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
 def _begun(
     here: dict[int, Region], small: dict[int, Box], later: dict[int, Box]
 ) -> tuple[Box, frozenset[int], float] | None:
@@ -277,6 +312,14 @@ def _tips(
         assert earlier is not None
         beam = any(_is_beam(*each) for each in (*here, _seen(found[before], own[before], earlier)))
         tips[t:end] = [tip(best, mask, beam=beam)] * (end - t)
+    last: Seen | None = None
+    for t, each in enumerate(found):
+        if each.pointer is not None:
+            last = each.pointer
+        elif moves[t]:
+            last = None
+        if last is not None:
+            tips[t] = last.tip
     return tips
 
 
