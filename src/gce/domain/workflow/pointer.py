@@ -149,7 +149,7 @@ class _Pointer:
     def is_at(self, box: Box, here: dict[int, Region]) -> tuple[bool, frozenset[int]]:
         """Note where it is; whether it moved, and the regions that this explains."""
         before, self.place = self.place, box
-        moved = before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1
+        moved = bool(here) and (before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1)
         self.size, self.still, self.doubt = _size(box), 0 if moved else self.still + 1, None
         both = [each for each in (before, box) if each is not None]
         around = _around(both)

@@ -6,6 +6,8 @@ by its look, whatever changes around it. A few looks are kept, as the pointer ch
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
@@ -49,6 +51,8 @@ class Looks:
         self._looks = list[_Look]()
         self._place: tuple[int, int] | None = None
         self._speed = (0, 0)
+        self._missing, self._tried = 0, False
+        self._recent = deque[Box](maxlen=24)  # what changed since it was seen
 
     def learn(self, frame: Frame, drawn: tuple[Region, ...], erased: tuple[Region, ...], older: tuple[Region, ...]) -> None:
         """Learn from a frame, what it changed, what the next one changed, and what the one before it did."""
@@ -64,21 +68,27 @@ class Looks:
         if self._place is not None:
             for look in self._looks[:2]:
                 if _difference(look, frame, *self._place) < NEARLY:
-                    self._speed = (0, 0)
+                    self._speed, self._missing = (0, 0), 0
+                    self._recent.clear()
                     return self._seen(look, *self._place)
-        if not changed:
+        self._recent.extend(each.box for each in changed if _side(each.box) <= 4 * MOST_SIDE)
+        if not self._recent or (self._tried and not changed):
             return None
+        self._tried = not changed
         best: tuple[float, int, int, int] | None = None
         for n, look in enumerate(self._looks):
-            for x, y in self._candidates(look, frame, changed):
+            for x, y in self._candidates(look, frame):
                 difference = _difference(look, frame, x, y)
                 if difference < NEARLY and (best is None or difference < best[0]):
                     best = (difference, n, x, y)
             if best is not None and best[0] < NEARLY / 2:
                 break
         if best is None:
+            self._missing += 1
             return None
         _, n, x, y = best
+        self._missing = 0
+        self._recent.clear()
         if self._place is not None:
             self._speed = (x - self._place[0], y - self._place[1])
         self._place = (x, y)
@@ -86,17 +96,18 @@ class Looks:
         self._looks.insert(0, look)
         return self._seen(look, x, y)
 
-    def _candidates(self, look: _Look, frame: Frame, changed: tuple[Region, ...]) -> list[tuple[int, int]]:
+    def _candidates(self, look: _Look, frame: Frame) -> list[tuple[int, int]]:
         """Corners near the last place, in what changed, where a few pixels are as those of a look."""
         height, width = look.mask.shape
-        boxes = [each.box for each in changed]
+        boxes = self._recent
         left, top = min(box[0] for box in boxes) - width, min(box[1] for box in boxes) - height
         right, bottom = max(box[2] for box in boxes), max(box[3] for box in boxes)
         if self._place is not None:
+            reach = REACH * min(1 + self._missing, 4)
             x, y = self._place[0] + self._speed[0] // 2, self._place[1] + self._speed[1] // 2
-            left, top = max(left, x - REACH), max(top, y - REACH)
-            right, bottom = min(right, x + REACH), min(bottom, y + REACH)
-        elif (right - left) * (bottom - top) > 400_000:
+            left, top = max(left, x - reach), max(top, y - reach)
+            right, bottom = min(right, x + reach), min(bottom, y + reach)
+        if (right - left) * (bottom - top) > 400_000:
             return []
         left, top = max(left, 0), max(top, 0)
         right, bottom = min(right, frame.shape[1] - width), min(bottom, frame.shape[0] - height)
@@ -143,6 +154,10 @@ def _is_size(box: Box) -> bool:
     return 4 <= box[2] - box[0] <= MOST_SIDE and LEAST_HEIGHT <= box[3] - box[1] <= MOST_SIDE
 
 
+def _side(box: Box) -> int:
+    return max(box[2] - box[0], box[3] - box[1])
+
+
 def _apart(first: Box, second: Box) -> int:
     return max(abs(a - b) for a, b in zip(first, second, strict=True))
 
@@ -168,7 +183,8 @@ def tip_of(mask: NDArray[np.bool_]) -> tuple[float, float]:
     """
     height, width = mask.shape
     either = int((mask | mask[::-1]).sum())
-    if width <= 0.62 * height and int((mask & mask[::-1]).sum()) > 0.66 * either:
+    same = int((mask & mask[::-1]).sum()) / max(either, 1)
+    if same > (0.5 if width <= 0.5 * height else 0.66) and width <= 0.62 * height:
         return width / 2, height / 2
     columns = np.flatnonzero(mask[: max(2, height // 8)].any(axis=0))
     return (min(float(columns.mean()), 0.4 * width) if len(columns) else 0.1 * width), 1.0
