@@ -27,10 +27,14 @@ SMALL, LARGE = 0.005, 0.03
 """Share of the tiles that change while another page appears, and with which it begins to."""
 PRESS, BEFORE_PAGE = 0.04, 0.2
 """Seconds from a press to the first frame that shows an effect, and to one that shows another page, on average."""
-LEAST_EFFECT, LEAST_CARET, REMOTE = 25, 10, 400
-"""Pixels that a click changes at least, as a caret, and where none of them is at the pointer."""
+LEAST_EFFECT, REMOTE = 25, 400
+"""Pixels that a click changes at least, and where none of them is at the pointer."""
+THIN = 3
+"""Pixels: the width of a caret at most."""
 OPENS = 40
 """Pixels from the top of what moves within which the pointer is on what opens."""
+STILL = 7
+"""Pixels by which the pointer's box may differ where it rests."""
 NEAR = 12
 """Pixels from the tip within which a change is at the pointer."""
 MOST_GLYPH = 48
@@ -65,14 +69,12 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     typed, keys = _typing(rest, pointer)
     screen = (0, 0, width, height)
     pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
-    clicks = _clicks([each for each in rest if each.t not in keys], pages, typed, pointer, found)
+    clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
     return sorted([*scrolls, *pages, *typed, *clicks], key=lambda step: (step.start, step.kind))
 
 
 def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
-    left, top, right, bottom = region.box
-    caret = right - left <= 4 and bottom - top >= 12
-    return number not in explained and region.pixels >= (LEAST_CARET if caret else LEAST_EFFECT)
+    return number not in explained and region.pixels >= LEAST_EFFECT and region.box[2] - region.box[0] > THIN
 
 
 def _without_opened(found: Sequence[Changes], pointer: Track) -> list[Changes]:
@@ -155,7 +157,7 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
         places = {box[2] // 4 for _, box in run}
         if len(places) >= 3 and _grows([box for _, box in run]):
             steps.append(Step("type", run[0][0].seconds, run[-1][0].seconds, box=_around([box for _, box in run])))
-            keys |= {each.t for each, _ in run}
+            keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
     return steps, keys
 
 
@@ -176,13 +178,18 @@ def _grows(boxes: Sequence[Box]) -> bool:
     return sum(steps) >= 0.5 * len(steps)
 
 
-def _is_caret_of(box: Box, place: Box) -> bool:
-    """Whether a caret appears on the line at which a pointer points."""
-    return box[2] - box[0] <= 4 and box[3] - box[1] >= 12 and box[1] - NEAR <= place[1] < box[3] + NEAR
+def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
+    """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
+    before, after = pointer.boxes[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
+    if pointer.moves[t - 1] or before is None:
+        return True
+    if after is not None:
+        return max(abs(after.box[0] - before[0]), abs(after.box[1] - before[1])) > STILL
+    return pointer.moves[t]
 
 
 def _clicks(
-    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+    rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]
 ) -> list[Step]:
     """Changes at the tip of a pointer that rests, and what else begins a page."""
     steps = list[Step]()
@@ -193,18 +200,14 @@ def _clicks(
             began, used = each.seconds, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
-        if used or each.seconds - began > 0.3 or point is None or pointer.moves[each.t] or pointer.moves[each.t - 1]:
+        if used or each.seconds - began > 0.3 or point is None or _goes(each.t, pointer, found):
             continue
-        seen = found[each.t - 1].pointer, found[each.t].pointer
-        if seen[0] is not None and seen[1] is None:
-            continue  # It went, or changed its shape: this is an effect of that.
         place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
-        fresh = not any(0 < each.seconds - line.end < 3.0 and meets(box, line.box or box, 4) for line in typed for box in each.boxes)
-        at = [box for box in each.boxes if meets(place, box, NEAR) or (fresh and _is_caret_of(box, place))]
+        at = [box for box in each.boxes if meets(place, box, NEAR)]
         under = pointer.boxes[each.t - 1]
         at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
-        if not at and not turns and (each.pixels < REMOTE or seen[1] is None):
+        if not at and not turns and (each.pixels < REMOTE or found[each.t].pointer is None):
             continue
         used = True
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)

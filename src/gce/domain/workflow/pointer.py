@@ -157,6 +157,7 @@ class _Pointer:
             n
             for n, one in here.items()
             if any(covered(one.box, grown(each, 3)) > 0.95 for each in both)
+            or (moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both))
             or (_area(around) < 4 * _area(box) and covered(one.box, grown(around, 3)) > 0.95)
         }
         if moved and used:
