@@ -147,7 +147,7 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
             continue
         alone = len(small) == len(each.boxes) <= 3
         for box in small:
-            run = next((run for run in reversed(runs) if _follows(run[-1][0], run[-1][1], each, box)), None)
+            run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
             if run is not None:
                 run.append((each, box))
             elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
@@ -161,21 +161,23 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
     return steps, keys
 
 
-def _follows(last: _Frame, before: Box, each: _Frame, box: Box) -> bool:
-    """Whether a change can be the key after another one: beside it, or at the start of the next line."""
+def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
+    """Whether a change can be the next key of a run: beside the last one, or at the start of the next line."""
+    last, before = run[-1]
     if each.seconds - last.seconds > PAUSE:
         return False
     height = max(before[3] - before[1], box[3] - box[1])
-    same_line = abs((box[1] + box[3]) - (before[1] + before[3])) < 0.6 * height
-    if same_line:
+    if abs((box[1] + box[3]) - (before[1] + before[3])) < 0.6 * height:
         return box[0] - before[2] < height and before[0] - box[2] < height
-    return 0 < box[1] - before[1] < 2.2 * height and box[0] < before[2]
+    first = min(one[0] for _, one in run)
+    return 0.5 * height < box[1] - before[1] < 2.2 * height and abs(box[0] - first) < height
 
 
 def _grows(boxes: Sequence[Box]) -> bool:
-    """Whether most changes are to the right of the one before, or on a later line."""
+    """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
+    left, top, right, bottom = _around(boxes)
     steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in zip(boxes, boxes[1:], strict=False)]
-    return sum(steps) >= 0.5 * len(steps)
+    return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
 
 
 def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
