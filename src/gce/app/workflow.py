@@ -23,6 +23,8 @@ from gce.domain.workflow.storyboard import lines_in, marked, said
 __all__ = ["Recorded", "find_steps", "plain", "storyboard", "table"]
 
 MOST_PICTURES = 60
+BLINK = 0.5
+"""Seconds after which a caret that was shown is hidden."""
 READ_BEFORE, READ_AFTER = 0.15, 0.5
 """Seconds before the next step, or after the last one, at which typed text is read: the pointer has left it by then."""
 
@@ -72,15 +74,16 @@ def _rounded(step: Step) -> Step:
 
 def _read(video: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps with what was typed, as it looks when the pointer has left it."""
-    times = dict[int, float]()
+    times = dict[int, tuple[float, float]]()
     for n, step in enumerate(steps):
         if step.kind == "type":
             later = min((each.start for each in steps[n + 1 :] if each.start > step.end), default=None)
             wanted = step.end + READ_AFTER if later is None else later - READ_BEFORE
-            times[n] = max(wanted, step.end + 0.07)
-    shown = pictures(video, list(times.values()))
+            last = max(wanted, step.end + 0.07)
+            times[n] = max(last - BLINK, step.end + 0.01), last
+    shown = pictures(video, [each for pair in times.values() for each in pair])
     return tuple(
-        evolve(step, text="\n".join(map(line_text, lines_in(shown[times[n]], step.box))))
+        evolve(step, text="\n".join(map(line_text, lines_in([shown[each] for each in times[n]], step.box))))
         if n in times and step.box is not None
         else step
         for n, step in enumerate(steps)

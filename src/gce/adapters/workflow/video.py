@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,6 @@ def jpeg(picture: NDArray[np.uint8]) -> bytes:
     height, width = picture.shape[0] // 2 * 2, picture.shape[1] // 2 * 2
     coder = av.CodecContext.create("mjpeg", "w")
     coder.width, coder.height, coder.pix_fmt = width, height, "yuvj420p"
-    coder.time_base = "1"  # type: ignore[assignment]
+    coder.time_base = Fraction(1)
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture[:height, :width]), format="rgb24")
     return b"".join(bytes(each) for each in [*coder.encode(frame.reformat(format="yuvj420p")), *coder.encode(None)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from gce.app.options import PATH
 from gce.app.parser import Parser
 from gce.app.reports.report import MARKS
-from gce.app.tables.layout import aligned
+from gce.app.tables.layout import table as aligned
 from gce.app.terminal import note, put_json, put_result
 from gce.app.wiring.files import check_output, write_output
 from gce.app.workflow import find_steps, plain, storyboard, table
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         put_json(plain(found), indent=1)
     else:
         steps = table(found.steps)
-        put_result(*(aligned([steps.head, *steps.rows]) if found.steps else ["no steps found"]))
+        put_result(*(aligned(steps.head, steps.rows, words=True).split("\n") if found.steps else ["no steps found"]))
     if arguments.out is not None:
         storyboard(video, found).write_page(arguments.out)
         note(f"wrote {arguments.out}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,13 +48,20 @@ def _frame(picture: Picture, box: Box, colour: tuple[int, int, int]) -> None:
         picture[top : bottom + 1, [left, right]] = colour
 
 
-def lines_in(picture: Picture, box: Box) -> list[Picture]:
-    """The lines of text in a box of a picture, each with a margin, from the top."""
+def lines_in(pictures: Sequence[Picture], box: Box) -> list[Picture]:
+    """The lines of text in a box, each with a margin, from the top.
+
+    Of several pictures, each pixel is the one nearest to the background, so that a caret or a pointer is gone that only
+    one of them shows there.
+    """
     left, top, right, bottom = box
     left, top = max(left - 4, 0), max(top - 3, 0)
-    part = picture[top : bottom + 3, left : max(right - 2, left + 4)]
-    if not part.size:
+    parts = np.stack([each[top : bottom + 3, left : max(right - 2, left + 4)] for each in pictures])
+    if not parts.size:
         return []
+    greys = parts.mean(axis=3)
+    away = np.abs(greys - np.median(greys)).argmin(axis=0)
+    part = np.take_along_axis(parts, away[None, :, :, None], axis=0)[0]
     grey = part.mean(axis=2)
     inked = (np.abs(grey - np.median(grey)) > 32).any(axis=1)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], inked, [False]]).astype(np.int8)))
