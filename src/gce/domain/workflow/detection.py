@@ -39,7 +39,7 @@ NEAR = 12
 """Pixels from the tip within which a change is at the pointer."""
 MOST_GLYPH = 48
 """Pixels: the height and width of what one key changes at most, twice in width."""
-PAUSE = 1.3
+PAUSE = 0.9
 """Seconds between two keys at most."""
 
 
