@@ -32,7 +32,9 @@ def main() -> None:
         found = find_steps(video, read=not arguments.no_text)
         factors.append(recording.seconds / (time.perf_counter() - began))
         tallies.append(tally(recording, found.steps))
-        print(f"{video.parent.name}: {len(found.steps)} steps, {factors[-1]:.1f} x real time", file=sys.stderr, flush=True)
+        print(
+            f"{video.parent.name}: {len(found.steps)} steps, {factors[-1]:.1f} x real time", file=sys.stderr, flush=True
+        )
     if not tallies:
         sys.exit(f"no recordings in {arguments.folder}")
     print(table(tallies))

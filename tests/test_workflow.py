@@ -264,7 +264,9 @@ def test_the_command_finds_the_click_of_an_encoded_video_and_writes_page_and_ste
 
 
 @pytest.mark.skipif(not HAS_AV, reason="needs PyAV")
-@pytest.mark.parametrize("content", [b"", b"not a video", b"#EXTM3U\nfile:///etc/passwd\n", b"\0\0\0\x18ftypmp42" + b"\0" * 200])
+@pytest.mark.parametrize(
+    "content", [b"", b"not a video", b"#EXTM3U\nfile:///etc/passwd\n", b"\0\0\0\x18ftypmp42" + b"\0" * 200]
+)
 def test_what_is_no_video_is_one_clear_error(tmp_path, capsys, content):
     video = tmp_path / "v.mp4"
     video.write_bytes(content)

@@ -147,7 +147,11 @@ class Replay:
         if not any(form.fullmatch(action) for form in (_CLICK, _SCROLL, _TYPE)):
             return {"illegal": ILLEGAL}
         reward = self._right(actions[-1:], len(actions) - 1) / len(self.actions)
-        return {"text": observed(self._seen(actions), reward), "reward": reward, "done": len(actions) == len(self.actions)}
+        return {
+            "text": observed(self._seen(actions), reward),
+            "reward": reward,
+            "done": len(actions) == len(self.actions),
+        }
 
     def _score(self, answer: str, _row: Mapping[str, Any]) -> Any:
         actions = actions_of(answer)
@@ -162,7 +166,9 @@ class Replay:
         """The state in words."""
         done = len(actions)
         width, height = self.size
-        places = sorted({step.box for step in self.actions if step.kind == "click" and step.box}, key=lambda box: box[1::-1])
+        places = sorted(
+            {step.box for step in self.actions if step.kind == "click" and step.box}, key=lambda box: box[1::-1]
+        )
         texts = sorted({step.text for step in self.actions if step.kind == "type"})
         lines = [f"A screen of {width} x {height} pixels. {done} of {len(self.actions)} actions are done."]
         lines += ["Places that are clicked, from the top (left, top, right, bottom):"] * bool(places)

@@ -70,7 +70,9 @@ def _frames(path: Path) -> Iterator[Any]:
                 if seconds > MOST_SECONDS:
                     raise BadInput(f"{path} is longer than {MOST_SECONDS / 60:g} minutes: cut it into parts")
                 if (frame.width, frame.height) != size:
-                    raise BadInput(f"{path} changes its size from {size[0]} x {size[1]} to {frame.width} x {frame.height}")
+                    raise BadInput(
+                        f"{path} changes its size from {size[0]} x {size[1]} to {frame.width} x {frame.height}"
+                    )
                 if last < 0 or seconds - last >= LEAST_STEP:
                     last = seconds
                     yield seconds, frame

@@ -134,7 +134,9 @@ def _part(number: int, section: Section, svg: Callable[[Figure], str]) -> str:
 def _picture(picture: Picture) -> str:
     data = b64encode(picture.jpeg).decode()
     title = _shown(picture.title)
-    return f'<figure><figcaption>{title}</figcaption>\n<img alt="{title}" src="data:image/jpeg;base64,{data}"></figure>\n'
+    return (
+        f'<figure><figcaption>{title}</figcaption>\n<img alt="{title}" src="data:image/jpeg;base64,{data}"></figure>\n'
+    )
 
 
 def _narrow(section: Section) -> bool:

@@ -202,7 +202,10 @@ def new_share(before: Frame, after: Frame) -> float:
 def _shapes(frame: Frame) -> NDArray[np.bool_]:
     """Pixels on an edge, at half of the resolution, with their neighbours."""
     small = frame[::2, ::2].astype(np.int16)
-    down, right = np.abs(np.diff(small, axis=0, append=small[-1:])), np.abs(np.diff(small, axis=1, append=small[:, -1:]))
+    down, right = (
+        np.abs(np.diff(small, axis=0, append=small[-1:])),
+        np.abs(np.diff(small, axis=1, append=small[:, -1:])),
+    )
     return (down + right) > 16
 
 

@@ -190,9 +190,7 @@ def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     return pointer.moves[t]
 
 
-def _clicks(
-    rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]
-) -> list[Step]:
+def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
     """Changes at the tip of a pointer that rests, and what else begins a page."""
     steps = list[Step]()
     began = ended = -1.0

@@ -157,7 +157,9 @@ class _Pointer:
             n
             for n, one in here.items()
             if any(covered(one.box, grown(each, 3)) > 0.95 for each in both)
-            or (moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both))
+            or (
+                moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both)
+            )
             or (_area(around) < 4 * _area(box) and covered(one.box, grown(around, 3)) > 0.95)
         }
         if moved and used:
@@ -178,7 +180,9 @@ class _Pointer:
         self.place, used, pixels = step
         self.still, self.doubt = 0, None
         width, height = _size(self.place)
-        self.size = (0.7 * self.size[0] + 0.3 * width, 0.7 * self.size[1] + 0.3 * height) if self.pixels else (width, height)
+        self.size = (
+            (0.7 * self.size[0] + 0.3 * width, 0.7 * self.size[1] + 0.3 * height) if self.pixels else (width, height)
+        )
         self.pixels = 0.8 * self.pixels + 0.2 * pixels if self.pixels else pixels
         return used
 

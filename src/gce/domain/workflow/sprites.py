@@ -54,7 +54,9 @@ class Looks:
         self._missing, self._tried = 0, False
         self._recent = deque[Box](maxlen=24)  # what changed since it was seen
 
-    def learn(self, frame: Frame, drawn: tuple[Region, ...], erased: tuple[Region, ...], older: tuple[Region, ...]) -> None:
+    def learn(
+        self, frame: Frame, drawn: tuple[Region, ...], erased: tuple[Region, ...], older: tuple[Region, ...]
+    ) -> None:
         """Learn from a frame, what it changed, what the next one changed, and what the one before it did."""
         for region in drawn[:12]:
             if region.mask is None or region.pixels < LEAST_PIXELS or not _is_size(region.box):
@@ -144,7 +146,9 @@ class Looks:
                 return
         rows, columns = np.nonzero(grown)
         order = np.argsort(patch[rows, columns], kind="stable")
-        chosen = np.concatenate([order[:: max(1, len(order) // (POINTS // 2))][: POINTS // 2], order[: POINTS // 4], order[-POINTS // 4 :]])
+        chosen = np.concatenate(
+            [order[:: max(1, len(order) // (POINTS // 2))][: POINTS // 2], order[: POINTS // 4], order[-POINTS // 4 :]]
+        )
         x, y = tip_of(region.mask)
         self._looks.insert(0, _Look(patch, grown, (x + 1, y + 1), rows[chosen], columns[chosen]))
         del self._looks[MOST_LOOKS:]
