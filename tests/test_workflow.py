@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gce.adapters.environments.workflow import Replay, action_for, is_right
+from gce.adapters.environments.workflow import Replay, is_right
 from gce.app.cli import main
 from gce.domain.workflow.changes import changes, new_share, shift_between
 from gce.domain.workflow.detection import detect
+from gce.domain.workflow.regions import Frame
 from gce.domain.workflow.sprites import tip_of
 from gce.domain.workflow.steps import Step
 from gce.domain.workflow.storyboard import lines_in, marked
@@ -23,7 +25,7 @@ FPS = 15
 HAS_AV = importlib.util.find_spec("av") is not None
 
 
-def page(seed=0, height=360, width=640):
+def page(seed: int = 0, height: int = 360, width: int = 640) -> Frame:
     """Bars of different lengths on white, as lines of text look from afar."""
     rng = np.random.default_rng(seed)
     frame = np.full((height, width), 245, np.uint8)
@@ -34,7 +36,7 @@ def page(seed=0, height=360, width=640):
     return frame
 
 
-def with_arrow(frame, x, y):
+def with_arrow(frame: Frame, x: int, y: int) -> Frame:
     """The frame with a black arrow whose tip is at (x, y), 12 pixels wide and 20 high."""
     frame = frame.copy()
     for row in range(20):
@@ -45,19 +47,21 @@ def with_arrow(frame, x, y):
     return frame
 
 
-def path(first, last, frames):
+def path(first: tuple[int, int], last: tuple[int, int], frames: int) -> list[tuple[int, ...]]:
     """Places of a hand from one point to another, slow at both ends."""
     times = np.linspace(0, 1, frames) ** 3 * (10 - 15 * np.linspace(0, 1, frames) + 6 * np.linspace(0, 1, frames) ** 2)
-    return [tuple(int(round(a + (b - a) * t)) for a, b in zip(first, last, strict=True)) for t in times]
+    return [tuple(round(a + (b - a) * t) for a, b in zip(first, last, strict=True)) for t in times]
 
 
-def steps_of(frames):
+def steps_of(frames: list[Frame]) -> list[Step]:
     timed = [(n / FPS, frame) for n, frame in enumerate(frames)]
     height, width = frames[0].shape
     return detect(list(changes(timed)), width, height)
 
 
-def clicked(button=(300, 200, 380, 230), at=(330, 212)):
+def clicked(
+    button: tuple[int, int, int, int] = (300, 200, 380, 230), at: tuple[int, int] = (330, 212)
+) -> tuple[list[Frame], float]:
     """The pointer comes, rests, and 10 frames later the button under it changes; then the pointer goes."""
     before = page()
     before[button[1] : button[3], button[0] : button[2]] = 200
@@ -72,15 +76,16 @@ def clicked(button=(300, 200, 380, 230), at=(330, 212)):
     return frames, press / FPS
 
 
-def test_a_click_has_the_time_and_the_place_of_the_change_under_a_resting_pointer():
+def test_a_click_has_the_time_and_the_place_of_the_change_under_a_resting_pointer() -> None:
     frames, seconds = clicked()
     (step,) = steps_of(frames)
     assert step.kind == "click"
     assert abs(step.start - seconds) <= 0.1
+    assert step.point is not None
     assert np.hypot(step.point[0] - 330, step.point[1] - 212) <= 4
 
 
-def test_a_pointer_that_moves_over_a_page_is_no_step():
+def test_a_pointer_that_moves_over_a_page_is_no_step() -> None:
     still = page()
     frames = [with_arrow(still, 60, 60)] * 5
     frames += [with_arrow(still, x, y) for x, y in path((60, 60), (420, 250), 14)]
@@ -88,13 +93,13 @@ def test_a_pointer_that_moves_over_a_page_is_no_step():
     assert steps_of(frames) == []
 
 
-def test_another_page_is_a_page_change_and_its_frames_are_no_clicks_without_a_pointer():
+def test_another_page_is_a_page_change_and_its_frames_are_no_clicks_without_a_pointer() -> None:
     frames = [page(1)] * 20 + [page(2)] * 20
     (step,) = steps_of(frames)
     assert (step.kind, step.start, step.box) == ("page", pytest.approx(20 / FPS), (0, 0, 640, 360))
 
 
-def test_letters_that_appear_one_after_another_are_typing():
+def test_letters_that_appear_one_after_another_are_typing() -> None:
     frame = np.full((360, 640), 245, np.uint8)
     frames = [frame] * 10
     for n in range(8):
@@ -108,7 +113,7 @@ def test_letters_that_appear_one_after_another_are_typing():
     assert step.box == (200, 100, 278, 114)
 
 
-def test_a_caret_a_clock_and_a_spinner_are_no_steps():
+def test_a_caret_a_clock_and_a_spinner_are_no_steps() -> None:
     frames = []
     for n in range(6 * FPS):
         frame = page()
@@ -122,19 +127,19 @@ def test_a_caret_a_clock_and_a_spinner_are_no_steps():
     assert steps_of(frames) == []
 
 
-def long_page():
+def long_page() -> Frame:
     return np.concatenate([page(seed) for seed in range(3)])
 
 
 @given(st.integers(-120, 120))
 @settings(max_examples=25, deadline=None)
-def test_scrolling_by_k_rows_has_the_distance_k(k):
+def test_scrolling_by_k_rows_has_the_distance_k(k: int) -> None:
     paper = long_page()
     first, second = paper[300:660], paper[300 + k : 660 + k]
     assert shift_between(first, second, (0, 0, 640, 360)) == k
 
 
-def test_scrolling_adds_up_and_down_is_positive():
+def test_scrolling_adds_up_and_down_is_positive() -> None:
     paper = long_page()
     frames = [paper[:360]] * 10 + [paper[40 * n : 360 + 40 * n] for n in range(1, 6)] + [paper[200:560]] * 10
     (step,) = steps_of(frames)
@@ -143,17 +148,17 @@ def test_scrolling_adds_up_and_down_is_positive():
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 20))
 @settings(max_examples=15, deadline=None)
-def test_a_recording_in_which_nothing_changes_has_no_steps(seed, count):
+def test_a_recording_in_which_nothing_changes_has_no_steps(seed: int, count: int) -> None:
     assert steps_of([page(seed)] * count) == []
 
 
-def test_a_shade_over_the_page_is_not_another_page():
+def test_a_shade_over_the_page_is_not_another_page() -> None:
     before = page()
     assert new_share(before, (before * 0.6).astype(np.uint8)) < 0.1
     assert new_share(before, page(5)) > 0.5
 
 
-def test_a_beam_points_with_its_middle_and_an_arrow_with_its_corner():
+def test_a_beam_points_with_its_middle_and_an_arrow_with_its_corner() -> None:
     beam = np.zeros((18, 7), bool)
     beam[[0, -1]] = True
     beam[:, 3] = True
@@ -163,7 +168,7 @@ def test_a_beam_points_with_its_middle_and_an_arrow_with_its_corner():
     assert x <= 1 and y <= 1
 
 
-def test_lines_of_text_lose_a_caret_that_one_picture_does_not_show():
+def test_lines_of_text_lose_a_caret_that_one_picture_does_not_show() -> None:
     blank = np.full((60, 200, 3), 250, np.uint8)
     blank[10:20, 10:50] = 20
     blank[34:44, 10:90] = 20
@@ -174,7 +179,7 @@ def test_lines_of_text_lose_a_caret_that_one_picture_does_not_show():
     assert (lines[1][:, 90:] > 200).all()
 
 
-def test_a_storyboard_shows_box_and_pointer_at_the_picture_scale():
+def test_a_storyboard_shows_box_and_pointer_at_the_picture_scale() -> None:
     picture = np.zeros((720, 1440, 3), np.uint8)
     shown = marked(picture, Step("click", 1.0, 1.0, (400.0, 300.0), (300, 200, 500, 400)))
     assert shown.shape == (360, 720, 3)
@@ -191,14 +196,14 @@ STEPS = (
 )
 
 
-def test_an_action_is_right_if_it_hits_the_box_is_the_text_or_goes_the_same_way():
+def test_an_action_is_right_if_it_hits_the_box_is_the_text_or_goes_the_same_way() -> None:
     assert is_right("click 20,49", STEPS[0]) and not is_right("click 60,40", STEPS[0])
     assert is_right("type  Ada ", STEPS[1]) and not is_right("type ada", STEPS[1])
     assert is_right("scroll 5", STEPS[2]) and not is_right("scroll -120", STEPS[2])
     assert not is_right("type Ada", STEPS[0]) and not is_right("click 1,1", STEPS[3])
 
 
-def test_the_recorded_actions_have_return_1_and_random_clicks_about_0():
+def test_the_recorded_actions_have_return_1_and_random_clicks_about_0() -> None:
     replay = Replay(((640, 360), STEPS))
     row = replay.call("draw", "default", 0)
     assert replay.call("score", replay.right_answer(random.Random(0)), row) == 1.0
@@ -206,7 +211,7 @@ def test_the_recorded_actions_have_return_1_and_random_clicks_about_0():
     assert np.mean(returns) < 0.02
 
 
-def test_the_replay_goes_on_with_the_recorded_step_after_a_wrong_action():
+def test_the_replay_goes_on_with_the_recorded_step_after_a_wrong_action() -> None:
     replay = Replay(((640, 360), STEPS))
     found = replay.call("play", {}, ["click 600,300"])
     assert found["reward"] == 0.0 and "Recorded was: click 40,40." in found["text"] and not found["done"]
@@ -216,12 +221,14 @@ def test_the_replay_goes_on_with_the_recorded_step_after_a_wrong_action():
 
 
 @given(st.text(max_size=40))
-def test_an_action_of_any_text_is_judged_without_an_error(action):
+def test_an_action_of_any_text_is_judged_without_an_error(action: str) -> None:
     replay = Replay(((640, 360), STEPS))
     assert {"illegal", "text"} & set(replay.call("play", {}, [action]))
 
 
-def test_evaluating_the_scripted_player_through_the_task(tmp_path, monkeypatch, capsys):
+def test_evaluating_the_scripted_player_through_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     from gce.domain.serialization import to_plain
 
@@ -235,14 +242,16 @@ def test_evaluating_the_scripted_player_through_the_task(tmp_path, monkeypatch, 
 
 
 @pytest.mark.skipif(HAS_AV, reason="PyAV is installed")
-def test_without_the_extra_the_command_names_it(tmp_path, capsys):
+def test_without_the_extra_the_command_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "v.mp4").write_bytes(b"x")
     assert main(["workflow", str(tmp_path / "v.mp4")]) == 2
     assert "grounded-eval[workflow]" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not HAS_AV, reason="needs PyAV")
-def test_the_command_finds_the_click_of_an_encoded_video_and_writes_page_and_steps(tmp_path, monkeypatch, capsys):
+def test_the_command_finds_the_click_of_an_encoded_video_and_writes_page_and_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import av
 
     monkeypatch.chdir(tmp_path)
@@ -267,7 +276,9 @@ def test_the_command_finds_the_click_of_an_encoded_video_and_writes_page_and_ste
 @pytest.mark.parametrize(
     "content", [b"", b"not a video", b"#EXTM3U\nfile:///etc/passwd\n", b"\0\0\0\x18ftypmp42" + b"\0" * 200]
 )
-def test_what_is_no_video_is_one_clear_error(tmp_path, capsys, content):
+def test_what_is_no_video_is_one_clear_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
     video = tmp_path / "v.mp4"
     video.write_bytes(content)
     assert main(["workflow", str(video)]) == 2
