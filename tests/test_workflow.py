@@ -96,7 +96,8 @@ def test_a_pointer_that_moves_over_a_page_is_no_step() -> None:
 def test_another_page_is_a_page_change_and_its_frames_are_no_clicks_without_a_pointer() -> None:
     frames = [page(1)] * 20 + [page(2)] * 20
     (step,) = steps_of(frames)
-    assert (step.kind, step.start, step.box) == ("page", pytest.approx(20 / FPS), (0, 0, 640, 360))
+    assert (step.kind, step.box) == ("page", (0, 0, 640, 360))
+    assert step.start == pytest.approx(20 / FPS)
 
 
 def test_letters_that_appear_one_after_another_are_typing() -> None:
@@ -109,7 +110,7 @@ def test_letters_that_appear_one_after_another_are_typing() -> None:
     frames += [frame] * 15
     (step,) = steps_of(frames)
     assert step.kind == "type"
-    assert (step.start, step.end) == (pytest.approx(10 / FPS), pytest.approx(31 / FPS))
+    assert [step.start, step.end] == pytest.approx([10 / FPS, 31 / FPS])
     assert step.box == (200, 100, 278, 114)
 
 

@@ -1,16 +1,16 @@
 """`workflow:STEPS.json`: replay the steps that `gce workflow --steps` found, one action a turn.
 
-The model sees in words which places were used, which texts were typed, and what was done last, and says what comes next:
-`click X,Y`, `type TEXT` or `scroll N`. An action is right if it is of the recorded kind and hits the box, is the text
-(but for spaces around it), or scrolls the same way. Right or wrong, the recording goes on with its own step, and each
-right action earns its share of 1. Pages that appear are told, and are no actions.
+The model sees in words which places were used, which texts were typed, and what was done last, and says what comes
+next: `click X,Y`, `type TEXT` or `scroll N`. An action is right if it is of the recorded kind and hits the box, is the
+text (but for spaces around it), or scrolls the same way. Right or wrong, the recording goes on with its own step, and
+each right action earns its share of 1. Pages that appear are told, and are no actions.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,8 @@ class Replay:
 
     def call(self, name: str, *arguments: Any) -> Any:
         """`draw`, `play` or `score`."""
-        return {"draw": self._draw, "play": self._play, "score": self._score}[name](*arguments)
+        functions: dict[str, Callable[..., Any]] = {"draw": self._draw, "play": self._play, "score": self._score}
+        return functions[name](*arguments)
 
     def each(self, calls: Iterable[Call]) -> Iterator[Any]:
         """What each call returns."""

@@ -19,8 +19,8 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Find what somebody did in a screen recording: clicks, typing, scrolling, and pages that appear, with times, boxes and
-typed text. The pointer is followed by how it looks while it moves; what changes while it moves is taken for an effect of
-hovering, and places that change again and again for carets, clocks and spinners. Clicks that change nothing visible
+typed text. The pointer is followed by how it looks while it moves; what changes while it moves is taken for an effect
+of hovering, and places that change again and again for carets, clocks and spinners. Clicks that change nothing visible
 within half a second are not found. Needs the extra: pip install 'grounded-eval[workflow]'.
 """
 EXAMPLES = """\

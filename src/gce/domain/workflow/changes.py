@@ -101,7 +101,8 @@ def _counts(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Changed pixels of each tile: eight bytes of a row are added as one number."""
     height, width = mask.shape
     words = mask.view(np.uint64).reshape(height // TILE, TILE, width // TILE).sum(axis=1)
-    return (words * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    counts: NDArray[np.uint64] = (words * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return counts
 
 
 def _bounds(tiles: NDArray[np.bool_]) -> Box:
@@ -157,7 +158,7 @@ def shift_between(before: Frame, after: Frame, area: Box) -> int:
     scores = np.fft.irfft((spectra[0] * spectra[1].conj()).sum(axis=1), size)
     still = _error(first, second, 0)
     # The best apart from each other, as neighbours of a peak are high, too.
-    found = []
+    found = list[tuple[float, int]]()
     for place in np.argsort(-scores)[: 8 * CANDIDATES]:
         shift = int(place) if place < size // 2 else int(place) - size
         if 0 < abs(shift) < 0.45 * len(first) and len(found) < CANDIDATES:
@@ -170,7 +171,8 @@ def _strips(part: Frame) -> NDArray[np.float32]:
     """Mean brightness of each row in `COLUMNS` strips."""
     width = part.shape[1] // COLUMNS
     strips = part[:, : width * COLUMNS].reshape(part.shape[0], COLUMNS, width)
-    return strips[:, :, :: max(1, width // 8)].mean(axis=2, dtype=np.float32)
+    means: NDArray[np.float32] = strips[:, :, :: max(1, width // 8)].mean(axis=2, dtype=np.float32)
+    return means
 
 
 def _error(first: NDArray[np.float32], second: NDArray[np.float32], shift: int) -> float:
@@ -213,4 +215,5 @@ def _per_block(marks: NDArray[np.bool_]) -> NDArray[np.int64]:
     size = BLOCK // 2
     height, width = marks.shape[0] // size, marks.shape[1] // size
     part = marks[: height * size, : width * size].reshape(height, size, width, size)
-    return part.sum(axis=(1, 3), dtype=np.int64)
+    counts: NDArray[np.int64] = part.sum(axis=(1, 3), dtype=np.int64)
+    return counts

@@ -8,6 +8,7 @@ and again, such as carets, clocks and spinners, are no step. What is typed is re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from attrs import evolve, frozen
@@ -175,8 +176,8 @@ def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
 
 def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
-    left, top, right, bottom = _around(boxes)
-    steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in zip(boxes, boxes[1:], strict=False)]
+    left, _, right, _ = _around(boxes)
+    steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in pairwise(boxes)]
     return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
 
 

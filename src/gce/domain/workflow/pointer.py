@@ -48,7 +48,7 @@ def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
     """Regions of each frame whose place changes again and again: a caret, a clock, a spinner, a ticker."""
     marked = []
     first = last = 0
-    for t, each in enumerate(found):
+    for each in found:
         while found[first].seconds < each.seconds - AROUND:
             first += 1
         while last < len(found) and found[last].seconds <= each.seconds + AROUND:
@@ -242,6 +242,7 @@ def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
 
 
 def grown(box: Box, by: int) -> Box:
+    """The box with a margin."""
     return box[0] - by, box[1] - by, box[2] + by, box[3] + by
 
 

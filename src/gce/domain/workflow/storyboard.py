@@ -1,4 +1,4 @@
-"""Pictures of steps: a frame, smaller, with the box of the step and the place of the pointer; and lines of text in it."""
+"""Pictures of steps: a smaller frame with the box of the step and the place of the pointer; and lines of text in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def marked(picture: Picture, step: Step) -> Picture:
     factor = max(1, picture.shape[1] // WIDTH)
     height, width = picture.shape[0] // factor * factor, picture.shape[1] // factor * factor
     parts = picture[:height, :width].reshape(height // factor, factor, width // factor, factor, 3)
-    small = parts.mean(axis=(1, 3)).astype(np.uint8)
+    small: Picture = parts.mean(axis=(1, 3)).astype(np.uint8)
     if step.box is not None:
         left, top, right, bottom = (each // factor for each in step.box)
         for grow, colour in ((2, HALO), (1, INK), (0, INK)):
