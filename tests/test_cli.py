@@ -85,7 +85,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify", "audit-environments"}
     others = {"train", "evaluate", "attack", "orchestrate", "critic", "plan", "power", "models", "path", "doctor"}
-    others |= {"completion", "import", "serve-policy"}
+    others |= {"completion", "import", "serve-policy", "workflow"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 
 

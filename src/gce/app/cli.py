@@ -52,6 +52,7 @@ COMMANDS = {
     "tasks": "list the tasks: presets, tiers, sizes, prompt-blind baselines, verifier batteries",
     "show": "print a problem as the model sees it, and the verdict on its demonstration",
     "new": "create a package for your own task: task, verifier, tests, README",
+    "workflow": "from a screen recording to timed steps, a storyboard, and an environment that replays them",
     "performance": "agents that make real code faster: fetch, admit, plan, run, report",
     "generate": "generate problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",

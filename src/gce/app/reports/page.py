@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from gce.app.reports.section import Section
+from gce.app.reports.section import Picture, Section
 from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, clipped, transcripts_html
 from gce.app.reports.transcript_text import transcript_lines
 from gce.domain.figures import Figure, Table
@@ -46,7 +46,7 @@ nav { display: flex; flex-wrap: wrap; gap: .3rem .9rem; overflow-wrap: anywhere 
 .tables { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .5rem 2.5rem; align-items: flex-start }
 .figures { flex: 1 1 min(100%, 28rem); min-width: 0; display: grid; gap: 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)) }
-figure { margin: 0; max-width: 46rem; min-width: 0 } figure svg { width: 100%; height: auto }
+figure { margin: 0; max-width: 46rem; min-width: 0 } figure :is(svg, img) { width: 100%; height: auto }
 figcaption { font-weight: 600; overflow-wrap: anywhere }
 .wide { overflow-x: auto; max-width: 100% } table { border-collapse: collapse; font-size: .9rem; margin: .3rem 0 }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
@@ -122,13 +122,21 @@ def _part(number: int, section: Section, svg: Callable[[Figure], str]) -> str:
         f"<figure><figcaption>{_shown(figure.title)}</figcaption>\n{svg(figure)}"
         f"<details><summary>data</summary>{_table(figure.table)}</details></figure>\n"
         for figure in section.figures
-    )
+    ) + "".join(map(_picture, section.pictures))
     narrow = all(len(table.head) <= _MOST_BESIDE for table in section.tables)
     both = " both" if tables and figures and narrow else ""
     rows = f'<div class="tables">\n{tables}</div>\n' if tables else ""
     grid = f'<div class="figures">\n{figures}</div>\n' if figures else ""
     title = f"<h2>{_shown(section.title)}</h2>"
     return f'<section id="s{number}">{title}\n{words}<div class="content{both}">{rows}{grid}</div>\n'
+
+
+def _picture(picture: Picture) -> str:
+    data = b64encode(picture.jpeg).decode()
+    title = _shown(picture.title)
+    return (
+        f'<figure><figcaption>{title}</figcaption>\n<img alt="{title}" src="data:image/jpeg;base64,{data}"></figure>\n'
+    )
 
 
 def _narrow(section: Section) -> bool:

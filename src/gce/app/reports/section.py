@@ -7,7 +7,15 @@ from attrs import frozen
 from gce.app.transcripts import Transcript
 from gce.domain.figures import Figure, Table
 
-__all__ = ["Section"]
+__all__ = ["Picture", "Section"]
+
+
+@frozen(repr=False)
+class Picture:
+    """A photograph, or a frame of a video."""
+
+    title: str
+    jpeg: bytes
 
 
 @frozen
@@ -18,5 +26,6 @@ class Section:
     words: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     transcripts: tuple[Transcript, ...] = ()
     """The most telling first: a page that has no room for all leaves out the last ones."""

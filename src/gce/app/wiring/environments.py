@@ -10,7 +10,17 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, openenv, reasoning_gym, trl, verifiers
+from gce.adapters.environments import (
+    gymnasium,
+    harbor,
+    inspect_ai,
+    lm_eval,
+    openenv,
+    reasoning_gym,
+    trl,
+    verifiers,
+    workflow,
+)
 from gce.adapters.environments.foreign import Given, Open, Opened, option
 from gce.adapters.environments.reproductions import Script
 from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
@@ -42,6 +52,7 @@ FRAMEWORKS: Mapping[str, Opened] = {
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
     "verifiers": verifiers.open_task,
+    "workflow": workflow.open_task,
 }
 """By the name before the colon, what opens a task."""
 

