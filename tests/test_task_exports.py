@@ -47,7 +47,7 @@ def test_every_exporter_keeps_the_contract(framework: str, sums: TaskExport) -> 
 def test_an_exported_answer_is_one_that_the_task_calls_right() -> None:
     """The schedule that a rule of thumb demonstrates misses some deadlines: such a problem has no answer."""
     task = find_task("scheduling")
-    drawn = {"dev": draw_problems(task, "grounded", "T2", "dev", 8)}
+    drawn: dict[Split, tuple[Problem, ...]] = {"dev": draw_problems(task, "grounded", "T2", "dev", 8)}
     rows = TaskExport(task, "scheduling", "grounded", 0, drawn).rows("dev")
     right = [
         gce.verify("scheduling", row["problem"], task.teaching.demonstration(problem, None) or "").right
