@@ -13,7 +13,7 @@ from gce.app import cli
 from gce.app.exports.tasks.exported import TaskExport
 from gce.app.exports.tasks.table import EXPORTS
 from gce.app.wiring.tasks import find_task
-from gce.domain.problems import Split
+from gce.domain.problems import Problem, Split
 from gce.domain.tasks import draw_problems
 
 NAME = "graded_sums:SUMS"
