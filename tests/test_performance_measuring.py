@@ -417,8 +417,8 @@ def test_the_command_line_from_files_to_admission(
         return evolve(decide(rounds), settled=len(rounds) >= FIRST, verdict="no gain")
 
     monkeypatch.setattr(admitting, "decide_same", no_gain)
-    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.9)
-    monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
+    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.1)
+    monkeypatch.setattr("gce.domain.performance.admission.GAIN", 10.0)
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     small_task(tasks / "fine")
