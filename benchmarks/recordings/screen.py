@@ -52,7 +52,8 @@ class Screen:
         """Return the page as it is, without a pointer."""
         data = self._tools.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})["data"]
         frames = av.CodecContext.create("png", "r").decode(av.Packet(base64.b64decode(data)))
-        return frames[0].to_ndarray(format="rgb24").astype(np.uint8, copy=False)
+        picture: Image = frames[0].to_ndarray(format="rgb24").astype(np.uint8, copy=False)
+        return picture
 
 
 @contextmanager
