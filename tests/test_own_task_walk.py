@@ -268,8 +268,7 @@ def test_short_help_of_evaluate_does_not_list_strategies(capsys: pytest.CaptureF
     ],
 )
 def test_the_closing_sentence_says_which_test_counts(right: Gain, reward: Gain | None, words: str) -> None:
-    rates = " Training rates are of sampled answers, the table's of greedy ones."
-    assert closing_line(right, reward, 30) == f"Result: {words}{rates}"
+    assert closing_line(right, reward, 30) == f"Result: {words}"
 
 
 def test_the_closing_sentence_says_where_the_reward_stands_beside_guessing() -> None:

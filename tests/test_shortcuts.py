@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gce.adapters.evaluators.verifier import TaskVerifier
-from gce.app.evaluation.baselines import reward_gains_over
+from gce.app.evaluation.baselines import heuristics_line, reference_rows, reward_gains_over
 from gce.domain.baselines import PolicyScore, answers_of_policies, best_by_group, score_policies
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
@@ -147,6 +147,21 @@ def test_the_best_of_a_group_is_the_first_of_the_largest_shares() -> None:
     best = best_by_group(scores)
     assert {group: found.policy for group, found in best.items()} == {"T0": "b", "T1": "a"}
     assert best_by_group([]) == {}
+
+
+def test_the_best_blind_answer_of_each_tier_and_the_heuristic_with_the_best_mean_stand_beside_a_model() -> None:
+    def row(*correct: int) -> dict[str, Interval]:
+        return {tier: Interval(10, n, 0.0, 1.0) for tier, n in zip(("T0", "T1"), correct, strict=True)}
+
+    floors = {"always 1": row(1, 4), "always 2": row(3, 0)}
+    heuristics = {"steep": row(10, 0), "even": row(6, 5), "weak": row(0, 1)}
+    assert reference_rows(floors, heuristics) == {"best prompt-blind": row(3, 4), "even": row(6, 5)}
+    assert heuristics_line(heuristics) == ["even: the best of 3 heuristics that read the whole problem."]
+    assert reference_rows({}, {"only": row(1, 1)}) == {"only": row(1, 1)}
+    assert heuristics_line({"only": row(1, 1)}) == []
+    assert reference_rows({}, {}) == {}
+    none_judged = {"T0": Interval(0, 0, 0.0, 1.0, failed=3)}
+    assert reference_rows({}, {"broken": none_judged}) == {}
 
 
 @pytest.mark.parametrize("policies", ["prompt_blind", "heuristics"])

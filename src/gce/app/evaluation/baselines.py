@@ -15,17 +15,20 @@ from gce.domain.metrics import point
 from gce.domain.paired import Gain, Pair, paired_gains
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
-from gce.domain.statistics import DEFAULT_INTERVAL, Estimate, difference
+from gce.domain.statistics import DEFAULT_INTERVAL, Estimate, difference, mean_over_tiers
 from gce.domain.tasks import Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
 __all__ = [
+    "BEST_BLIND",
     "AuditReport",
     "audit",
     "best_of",
     "check_references",
     "conclusion",
+    "heuristics_line",
     "reference_answers",
+    "reference_rows",
     "reference_scores",
     "reward_gains_over",
     "shortcut_margins",
@@ -39,6 +42,9 @@ Answers = Mapping[str, Sequence[Answer]]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
+BEST_BLIND = "best prompt-blind"
+"""The row of the best prompt-blind baseline of each tier."""
+
 
 def conclusion(floors: Mapping[str, Mapping[str, Interval]], *, graded: bool, below: str = "") -> str:
     """What to conclude from a table with the model and its prompt-blind baselines; `graded` if it has mean rewards.
@@ -51,10 +57,31 @@ def conclusion(floors: Mapping[str, Mapping[str, Interval]], *, graded: bool, be
     names = [name for name, row in floors.items() if all(row.get(tier) is found for tier, found in best.items())]
     named = f", here {names[0]!r}," if best and names else ""
     said = (
-        "A prompt-blind baseline solves nothing: it ignores the problem, or copies from it. "
-        f"Only {what} above the best one{named} shows more than guessing"
+        f"A prompt-blind baseline ignores the problem, or copies from it. Only {what} above the best one{named} "
+        "is more than guessing"
     )
     return f"{said}; {below} is not above it in accuracy." if below else f"{said}."
+
+
+def reference_rows(
+    floors: Mapping[str, Mapping[str, Measured]], heuristics: Mapping[str, Mapping[str, Measured]]
+) -> dict[str, Mapping[str, Measured]]:
+    """Return the rows beside a model's: the best prompt-blind baseline of each tier, and the best heuristic.
+
+    The best heuristic is the one with the largest mean over tiers.
+    """
+    rows: dict[str, Mapping[str, Measured]] = {BEST_BLIND: best_of(floors)} if floors else {}
+    means = {name: mean_over_tiers(row.values()) for name, row in heuristics.items()}
+    known = {name: mean.value for name, mean in means.items() if mean is not None}
+    return rows | ({best: heuristics[best]} if (best := max(known, key=known.__getitem__, default=None)) else {})
+
+
+def heuristics_line(heuristics: Mapping[str, Mapping[str, Measured]]) -> list[str]:
+    """Say which heuristic `reference_rows` has, where there are several."""
+    if len(heuristics) < 2:
+        return []
+    shown = set(reference_rows({}, heuristics))
+    return [f"{name}: the best of {len(heuristics)} heuristics that read the whole problem." for name in shown]
 
 
 @frozen

@@ -11,7 +11,9 @@ from gce.app.evaluation.baselines import (
     best_of,
     check_references,
     conclusion,
+    heuristics_line,
     reference_answers,
+    reference_rows,
     reward_gains_over,
     solve_rates,
 )
@@ -153,8 +155,7 @@ def _rewards(
     if not is_graded([*found.values(), *floors.values(), *heuristics.values()]):
         return {}, []
     rows: dict[str, Rewards] = {_starred(name, notes): row for name, row in found.items()}
-    rows |= {"best prompt-blind": best_of(floors)} if floors else {}
-    rows |= heuristics
+    rows |= reference_rows(floors, heuristics)
     modes = {name: {"tiers": row, "mean": mean_over_tiers(row.values())} for name, row in found.items()}
     plain = {"mean_reward": to_plain({"modes": modes, "floors": floors, "heuristics": heuristics})}
     return plain, ["", Table(*reward_rows(rows, _tiers(result), _held_out(result)))]
@@ -176,11 +177,12 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     floors, heuristics = map(solve_rates, references)
     notes = _notes(given, result.strategies)
     shares: dict[str, dict[str, Any]] = result.estimates()
-    rows = {_starred(name, notes): row for name, row in shares.items()}
-    rows |= {"best prompt-blind": best_of(floors), **heuristics}
+    rows: dict[str, Mapping[str, Any]] = {_starred(name, notes): row for name, row in shares.items()}
+    rows |= reference_rows(floors, heuristics)
     rewards, reward_parts = _rewards(result, references, notes)
     parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), _held_out(result)))]
     parts += [conclusion(floors, graded=bool(rewards))] if floors else []
+    parts += heuristics_line(heuristics)
     if floors and "train" in splits_of(given.split):
         parts.append("Fixed answers of prompt-blind baselines come from training questions, which are among these.")
     parts += reward_parts

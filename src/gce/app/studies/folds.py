@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from gce.app.evaluation.baselines import best_of, conclusion
+from gce.app.evaluation.baselines import conclusion, heuristics_line, reference_rows
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.one_outcome import cut_off_words
 from gce.app.evaluation.resolution import half_width, listed
@@ -94,14 +94,14 @@ class CrossFit:
 
     def _parts(self) -> list[Part]:
         n, tiers = sum(share.n for share in self.after.values()), list(self.after)
-        blind = {"best prompt-blind": best_of(self.floors)} if self.floors else {}
-        rows = {"before": self.before, "after": self.after, **blind, **self.heuristics}
+        rows = {"before": self.before, "after": self.after, **reference_rows(self.floors, self.heuristics)}
         parts: list[Part] = [f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds"]
         parts.append(Table(*accuracy_rows(rows, tiers)))
         right = Gain(self.difference, self.gained, self.lost, self.p)
         parts.append(gain_line(right, "question"))
-        if blind:
+        if self.floors:
             parts.append(conclusion(self.floors, graded=bool(self.mean_reward)))
+        parts += heuristics_line(self.heuristics)
         if self.mean_reward:
             parts += ["", Table(*reward_rows(self.mean_reward, tiers))]
         if self.reward:
@@ -213,7 +213,7 @@ def _mean_rewards(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Rewards]:
     tested, floors, heuristics = (
         _by_row((_rewards(each, kind) for each in summaries), pooled_reward) for kind in ("tested", *REFERENCES)
     )
-    return {**tested, **({"best prompt-blind": best_of(floors)} if floors else {}), **heuristics}
+    return {**tested, **reference_rows(floors, heuristics)}
 
 
 def _by_row(

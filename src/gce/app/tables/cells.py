@@ -81,7 +81,7 @@ def closing_line(gain: Gain, reward: Gain | None, n: int, means: tuple[float, fl
         )
     if (gain.mean.low > 0.0 or gain.mean.high < 0.0) is not (gain.p < SIGNIFICANT):
         said.append("its interval is approximate, the exact test counts")
-    return f"Result: {'; '.join(said)}. Training rates are of sampled answers, the table's of greedy ones."
+    return f"Result: {'; '.join(said)}."
 
 
 def _shown(gain: Gain, what: str, n: int) -> str:

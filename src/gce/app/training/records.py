@@ -15,7 +15,7 @@ from attrs import evolve
 
 from gce import __version__
 from gce.app.evaluation.answer_file import stored_answer
-from gce.app.evaluation.baselines import best_of, conclusion
+from gce.app.evaluation.baselines import BEST_BLIND, best_of, conclusion, heuristics_line, reference_rows
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
     Rewards,
@@ -297,7 +297,7 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
     if after:
         floors, heuristics = (_stored_rows(summary[name]) for name in ("floors", "heuristics"))
         before = {"before": stored_shares(summary["before"])} if summary["before"] else {}
-        rows = {**before, "after": after, "best prompt-blind": best_of(floors), **heuristics}
+        rows = {**before, "after": after, **reference_rows(floors, heuristics)}
         n = count_words(
             {tier: found.n + found.failed for tier, found in after.items()}, summary["config"]["evaluation"]["test"]
         )
@@ -307,10 +307,12 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
         rewards = stored_rewards(summary)
         lines += (
-            [conclusion(floors, graded=bool(rewards), below=_below(after, rows["best prompt-blind"]))] if floors else []
+            [conclusion(floors, graded=bool(rewards), below=_below(after, rows[BEST_BLIND]))] if floors else []
         )
+        lines += heuristics_line(heuristics)
         if rewards:
-            lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
+            shown = {name: row for name, row in rewards.items() if name in rows}
+            lines += ["", Table(*reward_rows(shown, tiers, held_out))]
             if "gain" in summary["mean_reward"]:
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
         if "gain" in summary:
@@ -388,7 +390,7 @@ def stored_rewards(summary: Mapping[str, Any]) -> dict[str, Rewards]:
         {name: from_stored(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
     )
     rows: dict[str, Rewards] = {moment: from_stored(found[moment]) for moment in ("before", "after")}
-    rows |= {"best prompt-blind": best_of(floors), **heuristics}
+    rows |= {BEST_BLIND: best_of(floors), **heuristics}
     return {name: row for name, row in rows.items() if row}
 
 

@@ -26,8 +26,6 @@ from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
 from gce.app.settings.records import WARM_UP_PART, TrainSettings, parts_of_warm_up
 from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
-from gce.app.tables.layout import table
-from gce.app.tables.summary import rollout_rows, what_teaches
 from gce.app.training.cut_off import cut_off_of_run
 from gce.app.training.final_tests import FinalTests, Shift, planned_shifts
 from gce.app.training.first_tests import taken_once
@@ -468,11 +466,6 @@ def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
-    watcher.say(
-        "",
-        f"Training rollouts. {what_teaches(records, prepared.algorithm)}; distinct: number of distinct right traces.",
-    )
-    watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)
     return Result(store.name, settings, trained_model(model, _called(settings)), summary, runs, task)
 
@@ -496,8 +489,8 @@ def _begins(prepared: Prepared, name: str) -> Iterator[str]:
     yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (
-            f"adapter on blocks {', '.join(map(str, info.adapted_layers))}: {info.trainable_parameters:,} parameters, "
-            f"{100 * info.trainable_share:.1f}% of {info.parameters:,}"
+            f"training {info.trainable_parameters:,} of {info.parameters:,} parameters "
+            f"({100 * info.trainable_share:.1f} %), in blocks {', '.join(map(str, info.adapted_layers))}"
         )
     if parts := settings.last_iteration - settings.stopping.iterations:
         first = "iteration 1 is" if parts == 1 else f"iterations 1 to {parts} are"
