@@ -306,9 +306,7 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
         rewards = stored_rewards(summary)
-        lines += (
-            [conclusion(floors, graded=bool(rewards), below=_below(after, rows[BEST_BLIND]))] if floors else []
-        )
+        lines += [conclusion(floors, graded=bool(rewards), below=_below(after, rows[BEST_BLIND]))] if floors else []
         lines += heuristics_line(heuristics)
         if rewards:
             shown = {name: row for name, row in rewards.items() if name in rows}
