@@ -39,7 +39,7 @@ from gce.app.options import (
 )
 from gce.app.parser import Parser
 from gce.app.settings.records import ExecutorSettings
-from gce.app.terminal import Terminal, put, put_json, put_result
+from gce.app.terminal import Terminal, literally, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
@@ -234,7 +234,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not trained or "learn" not in backend_of(arguments.model).capabilities:
         arguments.following = "gce check --task {task}{preset}"
     else:
-        arguments.following = f"gce train --task {{task}}{{preset}} --model {{model}}{_to_train(result)}"
+        arguments.following = "gce train --task {task}{preset} --model {model}" + literally(_to_train(result))
     plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)
