@@ -46,16 +46,17 @@ BEST_BLIND = "best prompt-blind"
 """The row of the best prompt-blind baseline of each tier."""
 
 
-def conclusion(floors: Mapping[str, Mapping[str, Interval]], *, graded: bool, below: str = "") -> str:
+def conclusion(floors: Mapping[str, Mapping[str, Measured]], *, graded: bool, below: str = "") -> str:
     """What to conclude from a table with the model and its prompt-blind baselines; `graded` if it has mean rewards.
 
-    `floors` are the solve rates of the baselines by tier; where one is the best in all tiers, it is named. `below`
-    names the row whose accuracy is not above the best baseline's; empty for none.
+    `floors` are the mean rewards of the baselines by tier, or else their solve rates; where one is the best in all
+    tiers, it is named. `below` names the row whose accuracy is not above the best baseline's; empty for none.
     """
     what = "accuracy, or mean reward," if graded else "accuracy"
     best = best_of(floors)
+    earns = any(point(found) for found in best.values())
     names = [name for name, row in floors.items() if all(row.get(tier) is found for tier, found in best.items())]
-    named = f", here {names[0]!r}," if best and names else ""
+    named = f", here {names[0]!r}," if earns and names else ""
     said = (
         f"A prompt-blind baseline ignores the problem, or copies from it. Only {what} above the best one{named} "
         "is more than guessing"

@@ -6,6 +6,7 @@ unless graded rewards differ.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from attrs import frozen
@@ -33,6 +34,7 @@ __all__ = [
     "is_cut_off",
     "is_extracting",
     "more_tokens",
+    "mostly_loops",
     "one_outcome_lines",
     "share_words",
     "unreadable_words",
@@ -46,6 +48,9 @@ MANY_UNREADABLE = 0.3
 """Share of answers that are unreadable, from which on it is said whether `extract` is why."""
 LEAST_CUT_OFF = 0.1
 """Share of answers that were cut off, from which on it is said."""
+LOOKED_AT = 200
+"""Last characters of an answer that was cut off in which a loop is looked for."""
+_LOOP = re.compile(r"(.{1,40}?)\1{3,}.{0,40}$", re.DOTALL)
 MOST_OF_AN_ANSWER = 160
 """Characters of it; of what is wrong with it, half as many."""
 
@@ -130,12 +135,22 @@ def is_cut_off(cut: int, n: int) -> bool:
     return bool(n) and cut >= LEAST_CUT_OFF * n
 
 
-def cut_off_words(what: str, cut: int, n: int, *, limit: int | None = None) -> str:
-    """How many of `n` answers ended at the maximum tokens, and what to try instead of `limit`; empty where few did."""
+def cut_off_words(what: str, cut: int, n: int, *, limit: int | None = None, loops: bool = False) -> str:
+    """How many of `n` answers ended at the maximum tokens, and what to try instead of `limit`; empty where few did.
+
+    `loops` says that most of them repeat themselves.
+    """
     if not is_cut_off(cut, n):
         return ""
     option = f"raise {as_given('rollouts.max_tokens')}" if limit is None else f"try {more_tokens(limit)}"
+    option = "most of these repeat themselves, which more tokens would not end" if loops else option
     return f"{share_words(what, cut, n)} were cut off at the maximum tokens: {option}"
+
+
+def mostly_loops(answers: Sequence[Answer]) -> bool:
+    """Whether most of the answers that ended at the maximum tokens repeat the same few characters at their end."""
+    cut = [each.completion.text for each in answers if not each.failed and each.completion.finish_reason == "length"]
+    return 2 * sum(_LOOP.search(text[-LOOKED_AT:]) is not None for text in cut) > len(cut)
 
 
 def share_words(what: str, count: int, n: int) -> str:

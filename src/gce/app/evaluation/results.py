@@ -19,7 +19,7 @@ from gce.app.evaluation.baselines import (
 )
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
-from gce.app.evaluation.one_outcome import cut_off_words, ended_early, equal_rewards, unreadable_words
+from gce.app.evaluation.one_outcome import cut_off_words, ended_early, equal_rewards, mostly_loops, unreadable_words
 from gce.app.evaluation.revisions import revision_parts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
@@ -28,7 +28,7 @@ from gce.app.evaluation.shown_answers import answers_table, right_answer, same_a
 from gce.app.evaluation.splits import split_words, splits_of
 from gce.app.shown import Part, lines_of
 from gce.app.tables.cells import SIGNIFICANT, count_words, difference_cell, interval_cell, p_cell, share_cell
-from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.tables.summary import reward_rows, score_tables
 from gce.app.terminal import is_verbose
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
 from gce.domain.baselines import PolicyScore, scores_of_answers
@@ -107,7 +107,8 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
 def _warnings(name: str, found: Measured, given: EvaluateSettings, task: Task) -> Iterator[str]:
     """How many answers were cut off, and how many could not be read."""
     limit = given.max_tokens or task.max_tokens
-    if words := cut_off_words("answers", *ended_early(found.judged), limit=limit):
+    loops = mostly_loops(found.judged)
+    if words := cut_off_words("answers", *ended_early(found.judged), limit=limit, loops=loops):
         yield f"warning: {name}: {words}"
     if words := unreadable_words(found.judged, task):
         yield f"{name}: {words}"
@@ -139,7 +140,8 @@ def _samples(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     plain = {"pass_at": to_plain(passed), "samples": result.settings.samples}
     plain |= {"temperature": result.settings.temperature, "n": result.settings.n}
     plain |= {"tiers": to_plain(shares), "coverage": coverage(shares.values())}
-    more, parts = _rewards(result)
+    more, rewards = _rewards(result)
+    parts: list[Part] = ["", Table(*reward_rows(rewards, tiers, _held_out(result)))] if rewards else []
     return plain | more, [Table(("", *tiers), cells), *parts, *_failures(result.measured)]
 
 
@@ -147,18 +149,17 @@ def _rewards(
     result: Evaluation,
     references: tuple[Sequence[PolicyScore], Sequence[PolicyScore]] = ((), ()),
     notes: Container[str] = (),
-) -> tuple[dict[str, Any], list[Part]]:
-    """Mean rewards beside those of reference rows; nothing where all rewards are 0 or 1."""
+) -> tuple[dict[str, Any], dict[str, Rewards]]:
+    """Mean rewards by rows, with those of references, and as plain data; nothing where all rewards are 0 or 1."""
     method = result.settings.interval
     found = {name: rewards_of_conversations(each, method=method) for name, each in result.conversations.items()}
     floors, heuristics = map(reference_rewards, references)
     if not is_graded([*found.values(), *floors.values(), *heuristics.values()]):
-        return {}, []
+        return {}, {}
     rows: dict[str, Rewards] = {_starred(name, notes): row for name, row in found.items()}
     rows |= reference_rows(floors, heuristics)
     modes = {name: {"tiers": row, "mean": mean_over_tiers(row.values())} for name, row in found.items()}
-    plain = {"mean_reward": to_plain({"modes": modes, "floors": floors, "heuristics": heuristics})}
-    return plain, ["", Table(*reward_rows(rows, _tiers(result), _held_out(result)))]
+    return {"mean_reward": to_plain({"modes": modes, "floors": floors, "heuristics": heuristics})}, rows
 
 
 def _starred(name: str, notes: Container[str]) -> str:
@@ -179,13 +180,15 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     shares: dict[str, dict[str, Any]] = result.estimates()
     rows: dict[str, Mapping[str, Any]] = {_starred(name, notes): row for name, row in shares.items()}
     rows |= reference_rows(floors, heuristics)
-    rewards, reward_parts = _rewards(result, references, notes)
-    parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), _held_out(result)))]
-    parts += [conclusion(floors, graded=bool(rewards))] if floors else []
+    plain_rewards, rewards = _rewards(result, references, notes)
+    parts: list[Part] = score_tables(rows, rewards, _tiers(result), _held_out(result))
+    if floors and rewards:
+        parts.append(conclusion(reference_rewards(blind_scores), graded=True))
+    elif floors:
+        parts.append(conclusion(floors, graded=False))
     parts += heuristics_line(heuristics)
     if floors and "train" in splits_of(given.split):
         parts.append("Fixed answers of prompt-blind baselines come from training questions, which are among these.")
-    parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}
     over = {name: reward_gains_over({**answers[0], **answers[1]}, found[name].judged) for name in found if rewards}
@@ -227,7 +230,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         "heuristics": to_plain(heuristics),
         "n": given.n,
     }
-    return plain | rewards, parts
+    return plain | plain_rewards, parts
 
 
 def _failures(found: Mapping[str, Measured]) -> list[str]:

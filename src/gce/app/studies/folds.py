@@ -24,7 +24,7 @@ from gce.app.settings.values import changed, settings_from
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
 from gce.app.tables.cells import closing_line, gain_line
-from gce.app.tables.summary import accuracy_rows, means_beside_blind, reward_rows
+from gce.app.tables.summary import means_beside_blind, score_tables
 from gce.app.training.cut_off import TESTS, answers_cut_off
 from gce.app.training.same_answer import same_answer_of
 from gce.app.training.unearned import Unearned, unearned_between, unearned_lines
@@ -32,7 +32,6 @@ from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import check_no_function, find_preset, find_task, fold_name, in_fold, task_name
-from gce.domain.figures import Table
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.outcomes import pooled_rate, pooled_reward
 from gce.domain.paired import Gain
@@ -96,16 +95,15 @@ class CrossFit:
         n, tiers = sum(share.n for share in self.after.values()), list(self.after)
         rows = {"before": self.before, "after": self.after, **reference_rows(self.floors, self.heuristics)}
         parts: list[Part] = [f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds"]
-        parts.append(Table(*accuracy_rows(rows, tiers)))
+        parts += score_tables(rows, self.mean_reward, tiers)
         right = Gain(self.difference, self.gained, self.lost, self.p)
         parts.append(gain_line(right, "question"))
-        if self.floors:
-            parts.append(conclusion(self.floors, graded=bool(self.mean_reward)))
-        parts += heuristics_line(self.heuristics)
-        if self.mean_reward:
-            parts += ["", Table(*reward_rows(self.mean_reward, tiers))]
         if self.reward:
             parts.append(gain_line(self.reward, "question", rewards=True))
+        if self.floors:
+            named = {} if self.mean_reward else self.floors
+            parts.append(conclusion(named, graded=bool(self.mean_reward)))
+        parts += heuristics_line(self.heuristics)
         parts.append(closing_line(right, self.reward, n, means_beside_blind(self.mean_reward)))
         if said := cut_off_words(TESTS, self.cut_off, n):
             parts.append(f"warning: {said}")

@@ -9,11 +9,12 @@ from typing import TypeVar
 from gce.app.tables.cells import coverage_cell, interval_cell, percent, share_cell
 from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import run_counts
+from gce.domain.figures import Table
 from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount
 from gce.domain.outcomes import coverage
 from gce.domain.statistics import mean_over_tiers
 
-__all__ = ["accuracy_rows", "means_beside_blind", "reward_rows", "rollout_rows", "what_teaches"]
+__all__ = ["accuracy_rows", "means_beside_blind", "reward_rows", "rollout_rows", "score_tables", "what_teaches"]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
@@ -95,6 +96,29 @@ def accuracy_rows(
         for name, row in rows.items()
     )
     return ("", *_heads(tiers, held_out), "coverage"), lines
+
+
+def score_tables(
+    rows: Mapping[str, Mapping[str, Interval]],
+    rewards: Mapping[str, Mapping[str, MeanReward]],
+    tiers: Sequence[str],
+    held_out: Sequence[str] = (),
+) -> list[str | Table]:
+    """Accuracy and, where there are some, mean rewards: of one tier side by side, else in two tables."""
+    if not rewards:
+        return [Table(*accuracy_rows(rows, tiers, held_out))]
+    if len(tiers) > 1:
+        return [Table(*accuracy_rows(rows, tiers, held_out)), "", Table(*reward_rows(rewards, tiers, held_out))]
+    lines = tuple(
+        (
+            name,
+            _mean_cell(row, tiers, share_cell),
+            _mean_cell(rewards.get(name, {}), tiers, _reward_cell),
+            coverage_cell(coverage(row.values())),
+        )
+        for name, row in rows.items()
+    )
+    return [Table(("", "right", "mean reward", COVERAGE), lines)]
 
 
 def reward_rows(

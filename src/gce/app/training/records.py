@@ -31,7 +31,7 @@ from gce.app.settings.records import EvaluatorSettings
 from gce.app.shown import Part
 from gce.app.tables.cells import closing_line, count_words, gain_line
 from gce.app.tables.evaluators import evaluator_parts
-from gce.app.tables.summary import accuracy_rows, means_beside_blind, reward_rows
+from gce.app.tables.summary import means_beside_blind, score_tables
 from gce.app.training.cut_off import cut_off_in
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.same_answer import stored_same_answer
@@ -44,7 +44,6 @@ from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.evaluators.comparison import EvaluatorScores, compare_evaluators
 from gce.domain.evaluators.judges import judge_rows
-from gce.domain.figures import Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, TrainingMetrics, count_tier
@@ -302,17 +301,14 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
             {tier: found.n + found.failed for tier, found in after.items()}, summary["config"]["evaluation"]["test"]
         )
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
-        lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
+        rewards = stored_rewards(summary)
+        lines += score_tables(rows, {name: row for name, row in rewards.items() if name in rows}, tiers, held_out)
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
-        rewards = stored_rewards(summary)
-        lines += [conclusion(floors, graded=bool(rewards), below=_below(after, rows[BEST_BLIND]))] if floors else []
+        if rewards and "gain" in summary["mean_reward"]:
+            lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
+        lines += [_conclusion(summary, after, floors)] if floors else []
         lines += heuristics_line(heuristics)
-        if rewards:
-            shown = {name: row for name, row in rewards.items() if name in rows}
-            lines += ["", Table(*reward_rows(shown, tiers, held_out))]
-            if "gain" in summary["mean_reward"]:
-                lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
         if "gain" in summary:
             lines.append(_result_line(summary, sum(each.n for each in after.values()), rewards))
     if "evaluators" in summary:
@@ -347,6 +343,16 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         f"{summary['peak_bytes'] / 2**20:,.0f} MiB; {summary['seconds']:,.0f} s"
     )
     return lines
+
+
+def _conclusion(
+    summary: Mapping[str, Any], after: Mapping[str, Interval], floors: Mapping[str, Mapping[str, Interval]]
+) -> str:
+    """What the best prompt-blind baseline means; the result's line has where the mean reward stands beside it."""
+    if "mean_reward" not in summary:
+        return conclusion(floors, graded=False, below=_below(after, best_of(floors)))
+    graded: dict[str, Rewards] = {name: from_stored(row) for name, row in summary["mean_reward"]["floors"].items()}
+    return conclusion(graded, graded=True)
 
 
 def _result_line(summary: Mapping[str, Any], n: int, rewards: Mapping[str, Rewards]) -> str:

@@ -149,9 +149,9 @@ def unearned_words(found: Unearned, *, task: str, run: str) -> tuple[str, str, s
     change = difference_cell(rise.reward, digits=3, scale=1.0)
     first, last = ("before", "after") if rise.source == "test problems" else ("at first", "at last")
     seen = (
-        f"the mean reward rose and right answers did not: on {rise.source} it went from {rise.reward_before:.3f} to "
-        f"{rise.reward_after:.3f}, {change}, with {rise.right_before:,} of {rise.n_before:,} right {first} and "
-        f"{rise.right_after:,} of {rise.n_after:,} {last}"
+        f"the mean reward of {rise.source} rose, from {rise.reward_before:.3f} to {rise.reward_after:.3f}, {change}, "
+        f"and right answers did not: {rise.right_before:,} of {rise.n_before:,} {first}, {rise.right_after:,} of "
+        f"{rise.n_after:,} {last}"
     )
     meaning = (
         "Often the score pays for something other than being right, and training has found it. The wrong answers with "

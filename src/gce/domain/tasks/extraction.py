@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Extract", "Extraction", "NoAnswer", "extraction_of", "final_part"]
+__all__ = ["Extract", "Extraction", "NoAnswer", "expression_for", "extraction_of", "final_part"]
 
 Extract = str | re.Pattern[str] | tuple[str, str]
 """'last line', 'text', 'boxed', ('json', FIELD), ('tag', NAME), or a regular expression with one group."""
@@ -28,6 +28,15 @@ _MARKED = re.compile(r"(?:####|\b(?:final )?answer(?: is)?\b[ \t]*:?)[ \t]*(?P<f
 _WORDS = re.compile(r"[\w ]*")
 _ESCAPED = re.compile(r"\\(.)[*+?]?|\^|\$")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+
+
+_LAST = {
+    r"-?\d+": r"(?<![\d.,])(-?\d+)\D*$",
+    r"-?\d+(?:\.\d+)?": r"(?<![\d.,])(-?\d+(?:\.\d+)?)\D*$",
+    r"-?\d+(?:, ?-?\d+)*": r"(?<![\d.,] )(?<![\d.,])(-?\d+(?:, ?-?\d+)*)\D*$",
+    r"[A-Za-z]+": r"([A-Za-z]+)\W*$",
+}
+"""By what an answer looks like, an expression for the last one in a response."""
 
 
 class NoAnswer(ValueError):
@@ -93,6 +102,12 @@ def extraction_of(extract: Extract) -> Extraction:
     if isinstance(extract, (str, re.Pattern)):
         return _by_expression(extract)
     raise ValueError(f"unknown extraction {extract!r}: expected {EXPECTED}")
+
+
+def expression_for(answers: Sequence[str]) -> str:
+    """A regular expression that finds such an answer at the end of a sentence; empty where none is known."""
+    fitting = (last for shape, last in _LAST.items() if all(re.fullmatch(shape, each) for each in answers))
+    return next(fitting, "") if answers else ""
 
 
 def final_part(solution: str) -> tuple[str, str, str]:

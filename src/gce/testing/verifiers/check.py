@@ -17,6 +17,7 @@ from attrs import evolve, field, frozen
 
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
+from gce.domain.tasks.extraction import expression_for
 from gce.domain.tasks.own import LEAST_LIMIT
 from gce.domain.tasks.task import Task
 from gce.domain.text import counted, printable
@@ -36,6 +37,8 @@ ANSWERS = "right answers: "
 """How the reason begins without which few attacks are tried."""
 PARTIAL_CREDIT = "pay partial credit only above what the best prompt-blind baseline earns"
 """What mends a high gap or floor where rewards are partial."""
+REFUSED = 4
+"""Refused formats that a printed report names."""
 EXAMPLES = 2
 """Findings of each kind that a printed report shows."""
 MOST_HOLES = 6
@@ -78,6 +81,8 @@ class TaskReport:
     """Whether the score was given the last line of each response alone."""
     admit_at: float | None = None
     """The reward from which on an answer counts as right, where some reward was partial; else None."""
+    expression: str = ""
+    """A regular expression that finds answers like the known ones in a sentence; empty where none is known."""
 
     @property
     def ok(self) -> bool:
@@ -161,10 +166,13 @@ class TaskReport:
             return "nothing was found" + ("; a second judge (`accepts`) would try more" if alone else "")
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
         said = (
-            f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below), and {LEAST_LIMIT:g} is the "
-            "limit: look at what earns it, or check on more problems"
+            f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below), and the limit is "
+            f"{LEAST_LIMIT:g}"
         )
-        return said if self.admit_at is None else f"{said}\n    to mend it: {PARTIAL_CREDIT}"
+        if self.admit_at is None:
+            return f"{said}: look at what earns it, or check on more problems"
+        earned = min(self.floor.unearned, 0.99)
+        return f"{said}\n    to mend it: {PARTIAL_CREDIT}, as max(0, (score - {earned:.2f}) / {1 - earned:.2f})"
 
     def _findings(self, *, short: bool) -> Iterator[str]:
         """Hole by hole, the gravest first; those that the same change mends stand together above it.
@@ -238,18 +246,17 @@ class TaskReport:
             if others:
                 kinds = [*dict.fromkeys(note.kind for note in others)]
                 alike = kinds == [first.kind]
-                yield f"    and {len(others):,} more like it" if alike else f"    and: {'; '.join(kinds)}"
+                yield f"    and {len(others):,} more like it" if alike else f"    the same with: {'; '.join(kinds)}"
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
             said = "note: right answers in other formats are refused, which is fine if the prompt names one"
-            yield f"{said}: {', '.join(refused)}"
+            shown = [*refused[:REFUSED], f"{len(refused) - REFUSED} more"] if len(refused) > REFUSED + 1 else refused
+            yield f"{said}: {', '.join(shown)}"
             if SENTENCE in refused:
-                yield "    models often answer in a sentence: measure one, and look at its answers, before you train"
+                how = f": extract=r'{self.expression}' finds the answer in it" if self.expression else ""
+                yield f"    models often answer in a sentence{how}"
         if self.admit_at is not None:
-            yield (
-                f"note: rewards are partial: an answer counts as right from a reward of {self.admit_at:g} on; the "
-                "checks blind, floor and near misses look at lower rewards, too"
-            )
+            yield f"note: an answer counts as right from a reward of {self.admit_at:g} on"
 
     def _repr_html_(self) -> str:
         return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
@@ -358,4 +365,5 @@ def check_task(
         floor_of(bench.floors),
         last_line=task.audit.read is not None and task.audit.read("first line\nlast line") == "last line",
         admit_at=task.admit_at if bench.partial else None,
+        expression=expression_for([*filter(None, map(bench.known_answer, bench.problems))]) if bench.own else "",
     )

@@ -60,6 +60,10 @@ DEFECTS: Mapping[tuple[str, str], Defect] = {
 """By check and kind; an empty kind stands for all others."""
 
 
+WHOLE_LIST = (
+    "compare all items with how often each occurs, as Counter(answer) == Counter(right); for partial credit, divide "
+    "the items in common by the length of the longer list"
+)
 ONE_ANSWER = "take one answer with extract=, or return 0 where there are several"
 CURES: Mapping[tuple[str, str], str] = {
     ("own answers", ""): "accept the column `answer` as text: answer == str(problem['answer'])",
@@ -79,6 +83,11 @@ CURES: Mapping[tuple[str, str], str] = {
     ("exploits", ""): "look for what the score and the second judge take differently",
     ("meaning", ""): "make the reader of prompts stricter",
     ("near misses", ""): "compare the whole answer for equality, or as numbers",
+    ("near misses", "the first item dropped"): WHOLE_LIST,
+    ("near misses", "the last item dropped"): WHOLE_LIST,
+    ("near misses", "an item in place of another"): WHOLE_LIST,
+    ("near misses", "an item more"): WHOLE_LIST,
+    ("near misses", "repeated items dropped"): WHOLE_LIST,
     ("near misses", "the opposite sign"): "compare with the sign: a pattern needs -? before the digits",
     ("formats", ""): "judge case, order and units as the prompt says",
     ("changes", ""): "compare exactly, or with a smaller tolerance",
