@@ -50,7 +50,7 @@ LEAST_CUT_OFF = 0.1
 """Share of answers that were cut off, from which on it is said."""
 LOOKED_AT = 200
 """Last characters of an answer that was cut off in which a loop is looked for."""
-_LOOP = re.compile(r"(.{1,40}?)\1{3,}.{0,40}$", re.DOTALL)
+_LOOP = re.compile(r"(?:(.{3,40}?)\1{3,}|(.{1,2}?)\2{11,}).{0,40}$", re.DOTALL)
 MOST_OF_AN_ANSWER = 160
 """Characters of it; of what is wrong with it, half as many."""
 
