@@ -36,7 +36,7 @@ _META = (
 )
 _STYLE = """\
 .filter label { display: flex; gap: .4rem; align-items: baseline } .transcript > summary small { color: var(--faint) }
-.transcript > div { padding: 0 .7rem .7rem } .outcome { min-width: 5.5rem }
+.transcript > div { padding: 0 .7rem .7rem } .outcome { min-width: 6.6rem }
 .critical .outcome, .high .outcome, .finding-critical b, .finding-high b { color: var(--wrong) }
 .medium .outcome, .finding-medium b, .not-audited .outcome { color: var(--odd) }
 .clean .outcome { color: var(--right) } .doubtful .outcome { color: var(--faint) }

@@ -22,7 +22,7 @@ from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
 from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.geometry import geometry_parts
-from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.tables.summary import accuracy_rows, reward_rows, score_tables
 from gce.app.training.cut_off import cut_off_in, rollouts_cut_off
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
@@ -80,11 +80,11 @@ def result_section(run: ReportedRun) -> Section:
     words += _gains(summary or {})
     trained = (summary or {}).get("first_correct") or run.trained
     held_out = [tier for tier in run.tiers if trained and tier not in trained]
-    table = Table(*accuracy_rows(rows, run.tiers, held_out))
+    rewards = {f"heuristic {name}" if f"heuristic {name}" in rows else name: row for name, row in run.rewards.items()}
+    shown = score_tables(rows, rewards, run.tiers, held_out)
+    tables = [each for each in shown if isinstance(each, Table)]
     drawn = [_bars("result", "Accuracy on test problems", rows)]
-    tables = [table]
     if run.rewards:
-        tables.append(Table(*reward_rows(run.rewards, run.tiers, held_out)))
         drawn.append(_bars("result-reward", "Mean reward on test problems", run.rewards, unit="mean reward"))
     if unearned := stored_unearned(summary or {}):
         seen, meaning, where = unearned_words(unearned, task=settings.task, run=run.name)
