@@ -102,6 +102,23 @@ def test_an_evaluation_says_it_below_its_table(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("The factors are 3, 3, 3, 3, 3, 3,", True),
+        ("The factors are 3" + "." * 20, True),
+        ("0 = 1 x 17 = 1 x 17 = 1 x 17 = 1 x 17 = 1", True),
+        ("A long text that goes on and on and has 1111 in it, and a rule of ------", False),
+    ],
+)
+def test_answers_that_repeat_themselves_are_no_lack_of_tokens(text: str, loops: bool) -> None:
+    task = gce.task(ROWS, same, name="repeat")
+    model = ScriptedModel(lambda _: f"{text}{text}")
+    result = gce.evaluate(task=task, model=model, n=10, max_tokens=len(text), progress=False)
+    (line,) = [line for line in str(result).splitlines() if "cut off at the maximum tokens" in line]
+    assert ("repeat themselves" in line, "try max_tokens" in line) == (loops, not loops)
+
+
 def test_folds_show_prompt_blind_rows_and_answers_that_were_cut_off(tmp_path: Path) -> None:
     """All questions have different answers, so that no fixed answer is right for more than one."""
     pytest.importorskip("safetensors")
@@ -114,11 +131,11 @@ def test_folds_show_prompt_blind_rows_and_answers_that_were_cut_off(tmp_path: Pa
     assert found.floors["empty answer"]["all"].correct == 0
     assert found.cut_off == 20
     text = str(found)
-    assert text.count("best prompt-blind  ") == 2 and "Only accuracy, or mean reward, above the best one" in text
+    assert text.count("best prompt-blind  ") == 1 and "Only accuracy, or mean reward, above the best one" in text
     assert "warning: 50% of test answers after training (20 of 40) were cut off" in text
     assert found.mean_reward["after"]["all"].total == 20 + 0.25 * 20
     html = found._repr_html_()
-    assert html.count("<table>") == 2 and "<td>best prompt-blind</td>" in html
+    assert html.count("<table>") == 1 and "<td>best prompt-blind</td>" in html
 
 
 def test_folds_need_the_name_of_a_model(tmp_path: Path) -> None:

@@ -214,10 +214,11 @@ def test_a_gap_alone_is_said_with_its_limit_what_mends_it_and_the_same_check(
     paying = evolve(report, floor=evolve(report.floor, gameability_gap=0.27))
     monkeypatch.setattr("gce.app.commands.check.check", lambda *_given, **_options: paying)
     out, err = said(capsys, "check", *GIVEN, "--verbose")
-    assert out[1].startswith(
-        "no check found anything, but the gameability gap is 0.27 (below), and 0.25 is the limit: "
+    assert out[1] == "no check found anything, but the gameability gap is 0.27 (below), and the limit is 0.25"
+    assert out[2] == (
+        "    to mend it: pay partial credit only above what the best prompt-blind baseline earns, as "
+        "max(0, (score - 0.27) / 0.73)"
     )
-    assert out[2] == "    to mend it: pay partial credit only above what the best prompt-blind baseline earns"
     assert err[-1] == "next: gce check --task test_own_task_walk:doubles"
     assert not any("says why" in line for line in out) and any(line.startswith("not checked: ") for line in out)
     assert "to mend it" not in str(evolve(paying, admit_at=None)), "where no reward is partial"

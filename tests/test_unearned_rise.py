@@ -157,7 +157,7 @@ def test_a_run_says_what_rose_and_what_did_not_with_three_wrong_answers() -> Non
     result = trained(learning(lambda scramble: f"{scramble}\x1b"))
     head, meaning, *answers, where = str(result).split("warning: ")[1].splitlines()[:6]
     gain = result.summary["mean_reward"]["gain"]["mean"]
-    assert head.startswith("the mean reward rose and right answers did not: on test problems it went from 0.")
+    assert head.startswith("the mean reward of test problems rose, from 0.")
     assert f"to 0.700, {gain['value']:+.3f} ({gain['low']:+.3f} to " in head
     assert head.endswith(", with 0 of 7 right before and 0 of 7 after")
     assert "the score pays for something other than being right" in meaning
@@ -182,7 +182,7 @@ def test_a_run_with_partial_credit_on_the_way_to_right_answers_says_nothing() ->
 
 def test_without_tests_the_rollouts_tell() -> None:
     result = trained(learning(lambda scramble: scramble), test=0, problems=16, samples=4)
-    assert "warning: the mean reward rose and right answers did not: on rollouts it went from 0." in str(result)
+    assert "warning: the mean reward of rollouts rose, from 0." in str(result)
     assert ", with 0 of 64 right at first and 0 of 64 at last" in str(result)
     with result.run() as run:
         last = {each["problem"] for each in run.read("rollouts") if each["iteration"] == 3}
@@ -203,7 +203,7 @@ def test_a_long_answer_is_shortened_to_its_beginning_and_end_and_is_no_markup() 
     html = result._repr_html_()
     assert "&lt;b&gt;xxx" in html and "<b>" not in html and "right answers did not" in html
     section = gce.report(result).sections[0]
-    assert any(words.startswith("Warning: the mean reward rose and right answers did not") for words in section.words)
+    assert any(words.startswith("Warning: the mean reward of ") for words in section.words)
     (table,) = [each for each in section.tables if each.head[1] == "wrong answer"]
     assert [row[0] for row in table.rows] == ["0.5"] * 3 and table.rows[0][1] == text and len(table.rows[0][2]) == 5
 
