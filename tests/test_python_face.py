@@ -537,7 +537,7 @@ def test_a_notebook_gets_one_bar_and_lines(shown: list[str], capsys: pytest.Capt
     assert watch_of(True) is Notebook
     gce.train(**TOY, **SMALL)
     out, err = capsys.readouterr()
-    assert err == "" and "distinct" in out and "  1/1 " in out
+    assert err == "" and "Solve rate of training rollouts" in out and "  1/1 " in out
     assert shown and all(each.count("<progress") == 1 for each in shown) and "6/6, 0 s left" in shown[-1]
     Notebook().stage("<b>", 1)()
     assert shown[-1].startswith("&lt;b&gt; <progress")
