@@ -39,7 +39,7 @@ ADAPTERS_ONLY = {
     "tokenizers", "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on
-WEB_ONLY = {"jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}
+WEB_ONLY = {"httptools", "jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}
 """What pages and endpoints are made with; nothing but `gce.app.web` knows it."""
 HEAVY = ADAPTERS_ONLY | WEB_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}
 """What `import gce` leaves alone."""

@@ -247,6 +247,9 @@ def test_two_runs_stand_side_by_side_and_are_compared(client: TestClient) -> Non
     one, two = run_id(Path("one")), run_id(Path("two"))
     page = client.get(f"/runs/{one}/answers/rollouts/6?beside={two}").text
     assert page.count("<article") == 2
+    assert page.count(f'value="{two}" selected>') == 1 and f'value="{one}"' not in page
+    page = client.get(f"/runs/{one}").text
+    assert page.count(f'value="{two}">') == 1 and " selected" not in page
     page = client.get(f"/compare?run={one}&run={two}").text
     assert "Paired difference" in page and "+0.0 (" in page
     assert client.get(f"/compare?run={one}").status_code == 400

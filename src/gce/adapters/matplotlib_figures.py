@@ -10,6 +10,7 @@ import importlib.util
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +40,7 @@ MOST_NUMBERS = 16
 """Numbered ticks side by side."""
 
 
+@cache
 def can_draw() -> bool:
     """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None

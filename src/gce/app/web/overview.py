@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from markupsafe import Markup
 
 from gce.app.evaluation.scoring import stored_shares
@@ -95,7 +95,7 @@ class RunOverview:
                 found.append(sum(each.correct for each in record.tiers.values()) / rollouts)
         return found
 
-    @property
+    @cached_property
     def dev(self) -> tuple[int, Estimate] | None:
         """The last iteration that was evaluated on dev, and the mean accuracy over tiers."""
         for record in reversed(self.records):
@@ -114,27 +114,29 @@ def overview_of(served: Served, path: Path) -> RunOverview:
     """The overview of a run, read again only where something was written."""
     found = served.kept(("overview", path), stamp_of(path), lambda: _read(served, path))
     if found.state == "interrupted" and writer_of(path) is not None:
-        return RunOverview(found.id, found.name, "running", found.settings, found.records, found.summary, found.last)
+        return served.kept(("running", path), found, lambda: evolve(found, state="running"))
     return found
 
 
-def lately(served: Served) -> Sequence[RunOverview]:
+def lately(served: Served) -> tuple[RunOverview, ...]:
     """All runs as they were a few seconds ago, without those that were deleted on a page since."""
     listed = served.runs()
     stamp = tuple(listed), time.monotonic() // SECONDS_LISTED
-    return served.kept("lately", stamp, lambda: [overview_of(served, path) for path in listed.values()])
+    return served.kept("lately", stamp, lambda: tuple(overview_of(served, path) for path in listed.values()))
 
 
 def other_runs(served: Served, run: RunOverview, chosen: str = "") -> Markup:
     """The other runs of its task as options of a form; empty where there are none."""
-    same = {each.id: each for each in lately(served) if each.task == run.task != ""}
-    kept = served.kept(("options", run.task), tuple(same.values()), lambda: {n: _option(x) for n, x in same.items()})
-    options = {**kept, chosen: _option(same[chosen], Markup(" selected"))} if chosen in same else kept
-    return Markup("".join(option for id_, option in options.items() if id_ != run.id))
+    runs = lately(served)
+    options = served.kept(
+        ("options", run.task), runs, lambda: Markup("").join(_option(x) for x in runs if x.task == run.task != "")
+    )
+    begin = Markup('<option value="{}"').format(chosen)
+    return options.replace(_option(run), "").replace(begin, begin + Markup(" selected"))
 
 
-def _option(run: RunOverview, selected: str = "") -> Markup:
-    return Markup('<option value="{}"{}>{}</option>').format(run.id, selected, printable(run.name))
+def _option(run: RunOverview) -> Markup:
+    return Markup('<option value="{}">{}</option>').format(run.id, printable(run.name))
 
 
 def _read(served: Served, path: Path) -> RunOverview:

@@ -52,6 +52,7 @@ def lines(value: str) -> str:
 _TEMPLATES = Environment(
     loader=PackageLoader("gce.app.web"),
     autoescape=True,
+    auto_reload=False,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

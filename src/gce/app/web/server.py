@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from gce.app.terminal import put
 from gce.app.web.address import Address
 from gce.app.web.application import application
+from gce.app.web.protocol import MOST_OF_A_HEAD, LimitedProtocol
 from gce.app.web.settings import WebSettings
 from gce.app.wiring.installation import lacking
 from gce.errors import BadInput
@@ -54,8 +55,8 @@ def run(app: ASGIApp, listening: socket.socket, address: Address, what: str) -> 
         timeout_graceful_shutdown=3,
         limit_concurrency=512,
         proxy_headers=False,
-        http="h11",  # With httptools, which uvicorn prefers where it is installed, the size of headers has no limit.
-        h11_max_incomplete_event_size=32_768,
+        http=LimitedProtocol,
+        h11_max_incomplete_event_size=MOST_OF_A_HEAD,
     )
     host = f"[{address.host}]" if ":" in address.host else address.host
     put(f"{what} at http://{host}:{listening.getsockname()[1]} (Ctrl-C ends it)")

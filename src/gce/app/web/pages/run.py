@@ -21,6 +21,7 @@ from gce.app.settings.written import call_of, command_of, differing
 from gce.app.tables.summary import rollout_rows
 from gce.app.web.api.jobs import launcher_of
 from gce.app.web.desk import Busy
+from gce.app.web.jobs import JobRecord
 from gce.app.web.launching import Launcher
 from gce.app.web.overview import RunOverview, other_runs, overview_of
 from gce.app.web.pages.answers import number
@@ -42,11 +43,11 @@ SECONDS_BETWEEN_SIGNS = 15.0
 
 def run(request: Request) -> Response:
     """The page of a run; a form continues it."""
-    served, path = served_of(request), find_run(request)
-    found = overview_of(served, path)
+    served, path, wrong = served_of(request), find_run(request), ""
+    live = _live(request, path)  # First: what changes while the rest is read is told again.
+    found: RunOverview = live["run"]
     if found.settings is None:
         return page(request, "unreadable.html", 422, run=found)
-    wrong = ""
     if request.method == "POST":
         given = str(request.state.form.get("discard", "")).strip()
         try:
@@ -56,11 +57,9 @@ def run(request: Request) -> Response:
             return RedirectResponse(f"/jobs/{begun.id}", 303)
         except BadInput as error:
             wrong = str(error)
-    seen = _seen(launcher_of(request), path)  # First: what changes while the rest is read is told again.
-    report = served.kept(("report page", path), stamp_of(path), lambda: _report(served, path, found))
+    report = served.kept(("report page", path), found, lambda: _report(served, path, found))
     others = other_runs(served, found)
-    values = {**_live(request, path), "report": report, "wrong": wrong, "seen": seen, "others": others}
-    return page(request, "run.html", 409 if wrong else 200, **values)
+    return page(request, "run.html", 409 if wrong else 200, **live, report=report, wrong=wrong, others=others)
 
 
 def _report(served: Served, path: Path, found: RunOverview) -> Markup:
@@ -98,33 +97,36 @@ def live(request: Request) -> Response:
 
 
 def _live(request: Request, path: Path) -> dict[str, Any]:
-    found = overview_of(served_of(request), path)
-    process, launcher = writer_of(path), launcher_of(request)
-    job = launcher.of_run(path)
-    last = found.records[-1] if found.records else None
+    served, launcher = served_of(request), launcher_of(request)
+    writer, job, progress, seen = _now(launcher, path)
+    found = overview_of(served, path)
+    memory = None if writer is None else resident_bytes(writer)
     return {
         "run": found,
-        "last": last,
-        "rollouts": Table(*rollout_rows([last])) if last is not None and last.tiers else None,
-        "memory": None if process is None else resident_bytes(process),
+        "last": served.kept(("last iteration", path), (found, memory), lambda: _last_iteration(found, memory)),
         "job": job,
         "queued": job is not None and launcher.jobs.status(job).state == "queued",
-        "progress": _progress(launcher, path),
+        "progress": progress,
+        "seen": seen,
     }
 
 
-def _progress(launcher: Launcher, path: Path) -> str | None:
-    """The last line that the run's job said; None where no job is under way."""
-    job = launcher.of_run(path)
-    if job is None or launcher.jobs.status(job).is_over:
-        return None
-    return launcher.jobs.log(job).rstrip().rpartition("\n")[2]
+def _last_iteration(run: RunOverview, memory: int | None) -> Markup:
+    """What the last iteration came to; empty where there is none."""
+    if not run.records:
+        return Markup("")
+    last = run.records[-1]
+    rollouts = Table(*rollout_rows([last])) if last.tiers else None
+    return fragment("last_iteration.html", run=run, last=last, memory=memory, rollouts=rollouts)
 
 
-def _seen(launcher: Launcher, path: Path) -> str:
-    """Another text whenever something of the run's page has changed."""
-    now = stamp_of(path), writer_of(path), _progress(launcher, path)
-    return sha256(repr(now).encode()).hexdigest()[:16]
+def _now(launcher: Launcher, path: Path) -> tuple[int | None, JobRecord | None, str | None, str]:
+    """Who writes the run, its job, the last line of a job under way, and another text whenever any of that changes."""
+    stamp, writer, job = stamp_of(path), writer_of(path), launcher.of_run(path)
+    progress = None
+    if job is not None and not launcher.jobs.status(job).is_over:
+        progress = launcher.jobs.log(job).rstrip().rpartition("\n")[2]
+    return writer, job, progress, sha256(repr((stamp, writer, progress)).encode()).hexdigest()[:16]
 
 
 async def events(request: Request) -> Response:
@@ -134,7 +136,7 @@ async def events(request: Request) -> Response:
     async def lines() -> AsyncIterator[str]:
         before, said = "", 0.0
         while not await request.is_disconnected():
-            now = await run_in_threadpool(_seen, launcher, path)
+            *_, now = await run_in_threadpool(_now, launcher, path)
             if now != before or time.monotonic() - said > SECONDS_BETWEEN_SIGNS:
                 yield f"id: {now}\ndata: {now}\n\n" if now != before else ": nothing new\n\n"
                 before, said = now, time.monotonic()
