@@ -159,7 +159,7 @@ def test_a_run_says_what_rose_and_what_did_not_with_three_wrong_answers() -> Non
     gain = result.summary["mean_reward"]["gain"]["mean"]
     assert head.startswith("the mean reward of test problems rose, from 0.")
     assert f"to 0.700, {gain['value']:+.3f} ({gain['low']:+.3f} to " in head
-    assert head.endswith(", with 0 of 7 right before and 0 of 7 after")
+    assert head.endswith(", and right answers did not: 0 of 7 before, 0 of 7 after")
     assert "the score pays for something other than being right" in meaning
     words = [re.fullmatch(r"  reward 0.7: \"(\w+)\\x1b\", where '(\w+)' is right", line) for line in answers]
     assert len(words) == 3 and all(found and found[1] == found[2][::-1] for found in words), answers
@@ -183,7 +183,7 @@ def test_a_run_with_partial_credit_on_the_way_to_right_answers_says_nothing() ->
 def test_without_tests_the_rollouts_tell() -> None:
     result = trained(learning(lambda scramble: scramble), test=0, problems=16, samples=4)
     assert "warning: the mean reward of rollouts rose, from 0." in str(result)
-    assert ", with 0 of 64 right at first and 0 of 64 at last" in str(result)
+    assert ", and right answers did not: 0 of 64 at first, 0 of 64 at last" in str(result)
     with result.run() as run:
         last = {each["problem"] for each in run.read("rollouts") if each["iteration"] == 3}
     assert {each["problem"] for each in result.summary["unearned"]["answers"]} <= last
@@ -226,5 +226,5 @@ def test_folds_are_judged_together_and_know_the_answers_of_each(tmp_path: Path) 
     del settings["test"]
     found = gce.cross_fit(task="test_unearned_rise:anagram", folds=3, run=tmp_path / "folds", **settings)
     said = str(found).split("warning: ")[1]
-    assert "with 0 of 28 right before and 0 of 28 after" in said
+    assert "right answers did not: 0 of 28 before, 0 of 28 after" in said
     assert len(re.findall(r"reward 0.7: \"\w+\", where '\w+' is right", said)) == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import evolve, fields_dict
 
-from gce.app.evaluation.one_outcome import ended_early, has_demonstration, is_cut_off, mostly_loops
+from gce.app.evaluation.one_outcome import ended_early, has_demonstration, is_cut_off, mostly_loops, texts_cut_off
 from gce.app.evaluation.power import gain_found
 from gce.app.evaluation.resolution import asked_for, listed
 from gce.app.evaluation.results import check_result, summary
@@ -267,7 +267,7 @@ def _to_train(result: Evaluation) -> str:
     if is_own(task):
         options += SHORT_FOLDS if given.adapter is None and _is_short(task, result.preset) else SHORT_RUN
     limit = given.max_tokens
-    if is_cut_off(cut, n) and not mostly_loops(answers):
+    if is_cut_off(cut, n) and not mostly_loops(texts_cut_off(answers)):
         limit = 2 * (limit or task.max_tokens)
     return options if limit is None else f"{options} --max-tokens {limit}"
 

@@ -37,6 +37,7 @@ __all__ = [
     "mostly_loops",
     "one_outcome_lines",
     "share_words",
+    "texts_cut_off",
     "unreadable_words",
 ]
 
@@ -48,6 +49,8 @@ MANY_UNREADABLE = 0.3
 """Share of answers that are unreadable, from which on it is said whether `extract` is why."""
 LEAST_CUT_OFF = 0.1
 """Share of answers that were cut off, from which on it is said."""
+LEAST_HOLDING = 0.1
+"""Share of answers that hold the known answer, and were refused, from which on the extraction is doubted."""
 LOOKED_AT = 200
 """Last characters of an answer that was cut off in which a loop is looked for."""
 _LOOP = re.compile(r"(?:(.{3,40}?)\1{3,}|(.{1,2}?)\2{11,}).{0,40}$", re.DOTALL)
@@ -147,10 +150,14 @@ def cut_off_words(what: str, cut: int, n: int, *, limit: int | None = None, loop
     return f"{share_words(what, cut, n)} were cut off at the maximum tokens: {option}"
 
 
-def mostly_loops(answers: Sequence[Answer]) -> bool:
-    """Whether most of the answers that ended at the maximum tokens repeat the same few characters at their end."""
-    cut = [each.completion.text for each in answers if not each.failed and each.completion.finish_reason == "length"]
-    return 2 * sum(_LOOP.search(text[-LOOKED_AT:]) is not None for text in cut) > len(cut)
+def mostly_loops(texts: Sequence[str]) -> bool:
+    """Whether most of these texts, which ended at the maximum tokens, repeat the same few characters at their end."""
+    return 2 * sum(_LOOP.search(text[-LOOKED_AT:]) is not None for text in texts) > len(texts)
+
+
+def texts_cut_off(answers: Sequence[Answer]) -> list[str]:
+    """The texts of answers that ended at the maximum tokens."""
+    return [each.completion.text for each in answers if not each.failed and each.completion.finish_reason == "length"]
 
 
 def share_words(what: str, count: int, n: int) -> str:
@@ -227,7 +234,8 @@ def _holding(answers: Sequence[Answer]) -> list[str]:
 
 def _extraction(task: Task, answers: Sequence[Answer]) -> Iterator[str]:
     """A proposal where responses hold the known answer and the score refuses them."""
-    if holding := _holding(answers):
+    holding = _holding(answers)
+    if holding and len(holding) >= LEAST_HOLDING * len(answers):
         score = "the score find the answer in a sentence: answer.rstrip('.').split(' is ')[-1]"
         yield (
             f"the known answer stands in {len(holding)} of {len(answers)} responses that count as wrong, as "

@@ -19,7 +19,14 @@ from gce.app.evaluation.baselines import (
 )
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
-from gce.app.evaluation.one_outcome import cut_off_words, ended_early, equal_rewards, mostly_loops, unreadable_words
+from gce.app.evaluation.one_outcome import (
+    cut_off_words,
+    ended_early,
+    equal_rewards,
+    mostly_loops,
+    texts_cut_off,
+    unreadable_words,
+)
 from gce.app.evaluation.revisions import revision_parts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
@@ -107,7 +114,7 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
 def _warnings(name: str, found: Measured, given: EvaluateSettings, task: Task) -> Iterator[str]:
     """How many answers were cut off, and how many could not be read."""
     limit = given.max_tokens or task.max_tokens
-    loops = mostly_loops(found.judged)
+    loops = mostly_loops(texts_cut_off(found.judged))
     if words := cut_off_words("answers", *ended_early(found.judged), limit=limit, loops=loops):
         yield f"warning: {name}: {words}"
     if words := unreadable_words(found.judged, task):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gce.app.evaluation.one_outcome import cut_off_words, ended_early, is_cut_off, share_words
+from gce.app.evaluation.one_outcome import cut_off_words, ended_early, is_cut_off, mostly_loops, share_words
 from gce.app.evaluation.scoring import stored_outcome
 from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.training.sampling import Rollout
@@ -32,7 +32,9 @@ def first_cut_off(run: Run, rollouts: Sequence[Rollout]) -> str:
 def cut_off_of_run(run: RunReader, records: Sequence[IterationRecord]) -> dict[str, Any]:
     """What the summary holds: how many rollouts, and answers to test problems after training, were cut off."""
     found = {"rollouts": rollouts_cut_off(records), "after": answers_cut_off(run.each_answer("test-after"))}
-    return {what: {"cut_off": cut, "n": n} for what, (cut, n) in found.items()}
+    plain: dict[str, Any] = {what: {"cut_off": cut, "n": n} for what, (cut, n) in found.items()}
+    cut = [answer["text"] for answer in run.each_answer("test-after") if answer["finish_reason"] == "length"]
+    return plain | {"loops": mostly_loops(cut)}
 
 
 def rollouts_cut_off(records: Sequence[IterationRecord]) -> tuple[int, int]:
@@ -59,5 +61,6 @@ def cut_off_in(summary: Mapping[str, Any], *, limit: int | None, early_stop: flo
     ends = {names[what]: (each["cut_off"], each["n"]) for what, each in found.items() if what in names}
     *others, last = [what for what, (cut, n) in ends.items() if is_cut_off(cut, n)] or [""]
     said = [share_words(what, *ends[what]) for what in others]
-    words = cut_off_words(last, *ends[last], limit=limit) if last else ""
+    loops = last == TESTS and found.get("loops", False)
+    words = cut_off_words(last, *ends[last], limit=limit, loops=loops) if last else ""
     return [f"warning: {' and '.join([*said, words])}"] if words else []

@@ -245,7 +245,8 @@ class Bench:
             of = self.named("of", tiers)
             part = f"{len(unknown)} of {len(self.problems)} problems{of} have no"
             said = part if len(unknown) < len(self.problems) else f"no problem{of} has a"
-            self.not_checked.append(f"right answers: {said} known right answer; {self._how_to_know()}")
+            text = " as text" if self.own else ""
+            self.not_checked.append(f"right answers: {said} known right answer{text}; {self._how_to_know()}")
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks to run programs, and there is no runner here")
 

@@ -37,6 +37,8 @@ ANSWERS = "right answers: "
 """How the reason begins without which few attacks are tried."""
 PARTIAL_CREDIT = "pay partial credit only above what the best prompt-blind baseline earns"
 """What mends a high gap or floor where rewards are partial."""
+BRIEF = 48
+"""Characters of an attack's name behind the adversarial floor."""
 REFUSED = 4
 """Refused formats that a printed report names."""
 EXAMPLES = 2
@@ -117,6 +119,7 @@ class TaskReport:
             f"{self.task}/{self.preset}: {tried}, {self.seconds:.1f} s of computing{saw}",
             *self._first().split("\n"),
         ]
+        lines += [f"not checked: {each}" for each in self.not_checked if each.startswith(ANSWERS)]
         lines += [*self._findings(short=bool(table)), *self._floor(), *self._rates()]
         lines += [] if self.found else self._noted()
         lines += [
@@ -139,7 +142,6 @@ class TaskReport:
 
     def _not_checked(self, table: str) -> Iterator[str]:
         """How many, but what keeps most attacks from being tried."""
-        yield from (f"not checked: {each}" for each in self.not_checked if each.startswith(ANSWERS))
         names = dict.fromkeys(each.partition(":")[0] for each in self.not_checked if not each.startswith(ANSWERS))
         if not table:
             return
@@ -162,8 +164,7 @@ class TaskReport:
         if self.floor is None or not self.pays_guesses:
             if not self.is_clear:
                 return "nothing was found, but most attacks start from a right answer, and some are not known (below)"
-            alone = any("without `accepts`" in reason for reason in self.not_checked)
-            return "nothing was found" + ("; a second judge (`accepts`) would try more" if alone else "")
+            return "nothing was found"
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
         said = (
             f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below), and the limit is "
@@ -208,7 +209,7 @@ class TaskReport:
         low, high, highest = self.floor.low, self.floor.high, self.floor.highest
         is_far = highest > self.floor.adversarial_floor + LUCK
         best = "; ".join(
-            f"{tier.attack}{f' on {tier.tier}' if len(self.floor.tiers) > 1 else ''}"
+            f"{_brief(tier.attack)}{f' on {tier.tier}' if len(self.floor.tiers) > 1 else ''}"
             + (f", as {clipped(tier.example)}" if tier.example and not self.found else "")
             for tier in self.floor.tiers
             if tier.reward.total
@@ -260,6 +261,11 @@ class TaskReport:
 
     def _repr_html_(self) -> str:
         return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
+
+
+def _brief(name: str) -> str:
+    """The name of an attack, without the middle of a long constant in it."""
+    return name if len(name) <= BRIEF else f"{name[: BRIEF // 2]}...{name[-BRIEF // 4 :]}"
 
 
 def _times(findings: Sequence[Finding]) -> str:

@@ -72,7 +72,10 @@ CURES: Mapping[tuple[str, str], str] = {
     ("determinism", ""): "use no clock, no random numbers and nothing that an earlier answer left",
     ("round trip", ""): "make the instance of plain data",
     ("relations", ""): "judge what the relation keeps alike",
-    ("blind", ""): "compare with the right answer alone; partial credit has to fall faster with the distance",
+    ("blind", ""): (
+        "compare with the right answer alone: repeats and more items earn nothing, and partial credit falls fast with "
+        "the distance"
+    ),
     ("blind", "all answers at once"): ONE_ANSWER,
     ("blind", "repeats the prompt"): ONE_ANSWER,
     ("blind", "copied"): f"{ONE_ANSWER}; if one word is copied, choose questions whose answers are not in the prompt",
@@ -91,7 +94,7 @@ CURES: Mapping[tuple[str, str], str] = {
     ("near misses", "the opposite sign"): "compare with the sign: a pattern needs -? before the digits",
     ("formats", ""): "judge case, order and units as the prompt says",
     ("changes", ""): "compare exactly, or with a smaller tolerance",
-    ("types", ""): "compare text or numbers, and evaluate nothing",
+    ("types", ""): "take the answer alone with extract=, compare it as text or numbers, and evaluate nothing",
 }
 """What usually mends a finding, by check and kind; an empty kind stands for all others."""
 
