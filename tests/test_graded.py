@@ -184,7 +184,7 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     pytest.importorskip("safetensors")  # Runs are kept in directories.
     monkeypatch.setenv("COLUMNS", "200")
     result = gce.train(task="test_graded:GRADED", run=tmp_path / "run", **CASES, **SMALL, test=20)
-    rows = rows_of(str(result).replace("\nmean reward, after", "\n\nmean reward, after"), "mean reward")
+    rows = rows_of(str(result).replace("\nafter - before", "\n\nafter - before"), "mean reward")
     assert list(rows) == ["before", "after", "best prompt-blind", "adds"]
     for moment in ("before", "after"):
         rewards = [each["reward"] for each in result.answers(moment)]
@@ -300,10 +300,10 @@ def test_the_best_baseline_of_mean_rewards_is_the_best_by_mean_reward(monkeypatc
     )
     result = trained(task)
     for text in (str(gce.evaluate(task=task, n=20, **CASES)), str(result)):
-        lines = [line.split() for line in text.splitlines() if line.startswith("best prompt-blind")]
-        assert [line[2] for line in lines] == ["50.0", "0.750"]
-    rows = [line for line in str(gce.report(result)).splitlines() if line.startswith("| best prompt-blind")]
-    assert rows[0].split("|")[2].split()[0] == "50.0" and rows[1].split("|")[2].split()[0] == "0.750"
+        (line,) = [line.split() for line in text.splitlines() if line.startswith("best prompt-blind")]
+        assert (line[2], line[4]) == ("50.0", "0.750")
+    (row,) = [line for line in str(gce.report(result)).splitlines() if line.startswith("| best prompt-blind")]
+    assert [cell.split()[0] for cell in row.split("|")[2:4]] == ["50.0", "0.750"]
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, ""), (1, "; and 1 other"), (2, "; and 2 others")])

@@ -358,7 +358,7 @@ def test_equal_partial_rewards_on_few_problems_are_found(pays: float, found: boo
     report = checked(gce.task(rows, lambda a, p: 1.0 if exact(a, p) else pays * (len(a) > 20), name="long"))
     assert report.ok is not found
     said = report.table() if found else str(report)  # Beside findings, remarks are in the table.
-    assert "note: rewards are partial: an answer counts as right from a reward of" in said
+    assert "note: an answer counts as right from a reward of" in said
 
 
 def test_nothing_was_found_is_not_all_that_is_said_above_a_high_floor() -> None:
