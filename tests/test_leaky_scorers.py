@@ -499,7 +499,14 @@ def test_a_reward_is_tried_only_on_what_the_extraction_lets_through() -> None:
         gce.task(rows, lambda answer, _: None, name="digits", extract=r"(\d+)")
 
 
-def test_a_list_as_the_known_answer_is_asked_for_as_text() -> None:
-    rows = [{"prompt": f"Name {n} and the number after it.", "answer": [str(n), str(n + 1)]} for n in range(30)]
-    task = gce.task(rows, lambda answer, row: answer == ", ".join(row["answer"]), name="listed")
-    assert "the column `answer` is a list: give it as text, such as 'a, b'" in str(checked(task))
+@pytest.mark.parametrize(("glue", "known"), [(", ", True), (" ", False)])
+def test_a_list_as_the_known_answer_is_taken_where_the_score_takes_it_as_text(glue: str, known: bool) -> None:
+    rows = [{"prompt": f"Name {n} and the number after it.", "answer": [n, n + 1]} for n in range(30)]
+    task = gce.task(rows, lambda answer, row: answer == glue.join(map(str, row["answer"])), name="listed")
+    report = checked(task)
+    said = "the score does not take the lists in the column `answer` as 'a, b': give them as text that it takes"
+    assert report.ok and (said in str(report)) is not known
+    problem = gce.draw_problem(task, "questions", "all", "test", 0)
+    assert task.teaching.demonstration(problem, None) == (
+        ", ".join(map(str, problem.instance.row["answer"])) if known else None
+    )

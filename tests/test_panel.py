@@ -388,9 +388,7 @@ def test_the_first_lines_say_what_was_found_and_rates_say_what_they_leave_out() 
     assert max(n for n, line in enumerate(leaky) if line.startswith(("critical: ", "high: "))) < at
     order = [line.split(":")[0] for line in leaky if line.startswith(("critical: ", "high: "))]
     assert order == sorted(order)
-    assert (
-        str(checked(gce.task(WORDS, numbered, name="exact"))).split("\n")[1].startswith("nothing was found; a second")
-    )
+    assert str(checked(gce.task(WORDS, numbered, name="exact"))).split("\n")[1] == "nothing was found"
 
 
 # The adversarial floor

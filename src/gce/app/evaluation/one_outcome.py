@@ -117,7 +117,7 @@ def one_outcome_lines(
         shown = sorted(answers, key=lambda answer: -(answer.reward or 0.0))[:SHOWN]
     else:
         shown = [answers[place] for place in sorted({0, len(answers) // 2, len(answers) - 1})]
-    samples = [_sample(answer) for answer in shown]
+    samples = list(dict.fromkeys(map(_sample, shown)))
     tries = [*_extraction(asked.task, answers), *proposals(asked, answers)]
     teaches = count.graded_problems and found.kind in ("none right", "all right")
     if algorithm is not None and not algorithm.graded and teaches:

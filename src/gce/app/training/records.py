@@ -323,7 +323,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
     if found := shift_rows(summary, held_out):
         lines += ["", SHIFTS, *distribution_parts(found), ""]
     if "forgetting" in summary:
-        lines += ["", FORGETTING, *forgetting_parts(from_plain(Forgetting, summary["forgetting"])), ""]
+        measured = from_plain(Forgetting, summary["forgetting"])
+        lines += ["", *([FORGETTING] if measured.tasks else []), *forgetting_parts(measured), ""]
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"

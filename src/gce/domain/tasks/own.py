@@ -44,6 +44,7 @@ __all__ = [
     "Rewards",
     "Rows",
     "answer_of",
+    "is_joined",
     "own_task",
     "why_refused",
 ]
@@ -335,9 +336,14 @@ class _Judge:
         return True
 
     def known(self, problem: Problem) -> str | None:
-        """A response with the answer of the column `answer`, as a demonstration; None where there is none."""
+        """A response with the answer of the column `answer`, as a demonstration; None where there is none.
+
+        A list is one only where the reward takes it as "a, b".
+        """
         own = answer_of(problem.instance)
-        return self.extraction.write(own) if own else None
+        if not own or (is_joined(problem.instance) and self._reward_of(own, problem.instance) < self.admit_at):
+            return None
+        return self.extraction.write(own)
 
     def prompt_blind(self, listed: Collection[str], training: Sequence[Problem]) -> Mapping[str, Policy]:
         """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common.
@@ -533,10 +539,16 @@ def _expression(text: str, write: Callable[[str], str]) -> str | None:
 
 
 def answer_of(question: Question) -> str:
-    """The column `answer` of a row as text; empty where it is no text and no number."""
+    """The column `answer` of a row as text, items of a list as "a, b"; empty where it is no text and no number."""
     answer = question.row.get("answer")
-    is_plain = isinstance(answer, (str, int, float)) and not isinstance(answer, bool)
-    return str(answer).strip() if is_plain else ""
+    items = answer if isinstance(answer, (list, tuple)) else [answer]
+    is_plain = all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in items)
+    return ", ".join(str(each).strip() for each in items) if is_plain else ""
+
+
+def is_joined(question: Question) -> bool:
+    """Whether the column `answer` of a row is a list, so that nobody has said how it is written."""
+    return isinstance(question.row.get("answer"), (list, tuple))
 
 
 def why_refused(refused: Sequence[tuple[Question, float | None]], admit_at: float) -> str:

@@ -27,7 +27,7 @@ from gce.domain.problems import Problem, Split
 from gce.domain.randomness import key, python_generator
 from gce.domain.statistics import interval
 from gce.domain.tasks.answer_lists import vocabulary
-from gce.domain.tasks.own import COMMON_WORDS, answer_of
+from gce.domain.tasks.own import COMMON_WORDS, answer_of, is_joined
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
 from gce.domain.tasks.source import ProblemSource
@@ -258,13 +258,14 @@ class Bench:
         """What gives the task right answers."""
         if not self.own:
             return "give the task `References.heuristics` or `Teaching.demonstration`"
+        if any(is_joined(problem.instance) for problem in self.problems):
+            return "the score does not take the lists in the column `answer` as 'a, b': give them as text that it takes"
         if all(answer_of(problem.instance) for problem in self.problems):
             return "the score refuses some answers in the column `answer`"
         given = next((row["answer"] for row in (each.instance.row for each in self.problems) if "answer" in row), None)
         if given is not None and not isinstance(given, (str, int, float)):
-            kind = type(given).__name__
             return (
-                f"the column `answer` is a {kind}: give it as text, such as 'a, b', so that answers like it are tried"
+                f"the column `answer` is a {type(given).__name__}: give it as text, so that answers like it are tried"
             )
         return "add a column `answer` to the questions"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gce.domain.answers import Answer
 from gce.domain.problems import Problem
 from gce.domain.tasks.answer_words import repetitions
-from gce.domain.tasks.own import LEAST_LIMIT, answer_of, why_refused
+from gce.domain.tasks.own import LEAST_LIMIT, answer_of, is_joined, why_refused
 from gce.domain.tasks.questions import Question
 from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped, prompt_of
 from gce.testing.verifiers.blind import NEARLY_ALL
@@ -35,7 +35,8 @@ def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
         text = bench.task.audit.write(own)
         verdicts = bench.verdicts(problem, text)
         answer = bench.answer(problem, text, verdicts)
-        if verdicts and all(verdict.status == "unreadable" for verdict in verdicts):
+        as_text = not is_joined(problem.instance)
+        if verdicts and (all(verdict.status == "unreadable" for verdict in verdicts) or not (as_text or answer.right)):
             unwritten += 1
             continue
         bench.tried["own answers"] += 1
@@ -45,7 +46,7 @@ def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
             refused.append((where, f"{where}, {clipped(own)}: {called(verdicts)}{score}", problem, text))
             earned.append((problem.instance, answer.reward))
     if unwritten:
-        bench.not_checked.append(f"own answers: {unwritten} cannot be written in the format that `extract` reads")
+        bench.not_checked.append(f"own answers: {unwritten} cannot be written as `extract`, or the score, reads them")
     if refused:
         said = f"the score refuses the row's own answer in {len(refused)} of {bench.tried['own answers']} rows"
         why = why_refused(earned, bench.task.admit_at)
