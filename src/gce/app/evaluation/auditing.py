@@ -16,7 +16,7 @@ from gce.app.notebook import watch_of
 from gce.app.options import FITTED, NAME, PROBLEMS
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.tables.cells import and_others, count_words, coverage_cell, interval_cell
-from gce.app.tables.summary import reward_rows
+from gce.app.tables.summary import BEST_BLIND, reward_rows
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
@@ -108,7 +108,7 @@ def _rewards(found: AuditReport, tiers: Sequence[str]) -> list[Part]:
     )
     if not is_graded([*blind.values(), *heuristics.values()]):
         return []
-    rows: dict[str, Rewards] = {**blind, **({"best prompt-blind": best_of(blind)} if blind else {}), **heuristics}
+    rows: dict[str, Rewards] = {**blind, **({BEST_BLIND: best_of(blind)} if blind else {}), **heuristics}
     return ["", Table(*reward_rows(rows, tiers))]
 
 

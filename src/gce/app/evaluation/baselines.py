@@ -8,6 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from gce.app.evaluation.scoring import OPTION, check_coverage
+from gce.app.tables.summary import BEST_BLIND
 from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore, answers_of_policies, is_above, score_policies, scores_of_answers
 from gce.domain.measurements import Interval, MeanReward
@@ -20,7 +21,6 @@ from gce.domain.tasks import Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
 __all__ = [
-    "BEST_BLIND",
     "AuditReport",
     "audit",
     "best_of",
@@ -41,9 +41,6 @@ Answers = Mapping[str, Sequence[Answer]]
 """Judged answers by policy."""
 
 Measured = TypeVar("Measured", Interval, MeanReward)
-
-BEST_BLIND = "best prompt-blind"
-"""The row of the best prompt-blind baseline of each tier."""
 
 
 def conclusion(floors: Mapping[str, Mapping[str, Measured]], *, graded: bool, below: str = "") -> str:

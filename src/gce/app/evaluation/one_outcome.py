@@ -129,8 +129,7 @@ def one_outcome_lines(
 
 def ended_early(answers: Sequence[Answer]) -> tuple[int, int]:
     """How many answers ended at the maximum tokens, and of how many that did not fail."""
-    ends = [answer.completion.finish_reason for answer in answers if not answer.failed]
-    return ends.count("length"), len(ends)
+    return len(texts_cut_off(answers)), sum(not answer.failed for answer in answers)
 
 
 def is_cut_off(cut: int, n: int) -> bool:

@@ -13,6 +13,7 @@ from attrs import frozen
 from gce.app.evaluation.baselines import best_of, reference_scores, solve_rates
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.tables.cells import count_words, coverage_cell, interval_cell, share_cell
+from gce.app.tables.summary import BEST_BLIND
 from gce.app.wiring.tasks import find_task
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
@@ -182,7 +183,7 @@ def _table(found: Mapping[str, Distribution]) -> Table:
         )
         for what, each in found.items()
     )
-    return Table(("distribution", *heads, "mean", "best prompt-blind", "coverage"), rows)
+    return Table(("distribution", *heads, "mean", BEST_BLIND, "coverage"), rows)
 
 
 def _tier_cell(share: Interval | None) -> str:

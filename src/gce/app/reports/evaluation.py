@@ -22,7 +22,7 @@ from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
 from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.geometry import geometry_parts
-from gce.app.tables.summary import accuracy_rows, reward_rows, score_tables
+from gce.app.tables.summary import BEST_BLIND, accuracy_rows, reward_rows, score_tables
 from gce.app.training.cut_off import cut_off_in, rollouts_cut_off
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
@@ -68,7 +68,7 @@ def result_section(run: ReportedRun) -> Section:
     rows = {
         "before": run.shares("before"),
         "after": run.shares("after"),
-        "best prompt-blind": run.blind,
+        BEST_BLIND: run.blind,
         **{f"heuristic {name}": stored_shares(row) for name, row in (summary or {}).get("heuristics", {}).items()},
     }
     rows = {name: row for name, row in rows.items() if row}
@@ -132,7 +132,7 @@ def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **u
     shown = {
         row: {tier: each for tier, each in found.items() if each.n}
         for row, found in rows.items()
-        if row in ("before", "after", "best prompt-blind")
+        if row in ("before", "after", BEST_BLIND)
     }
     return Bars(name, title, shown, **unit)
 

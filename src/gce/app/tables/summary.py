@@ -14,10 +14,20 @@ from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierC
 from gce.domain.outcomes import coverage
 from gce.domain.statistics import mean_over_tiers
 
-__all__ = ["accuracy_rows", "means_beside_blind", "reward_rows", "rollout_rows", "score_tables", "what_teaches"]
+__all__ = [
+    "BEST_BLIND",
+    "accuracy_rows",
+    "means_beside_blind",
+    "reward_rows",
+    "rollout_rows",
+    "score_tables",
+    "what_teaches",
+]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
+BEST_BLIND = "best prompt-blind"
+"""The row of the best prompt-blind baseline of each tier."""
 CUT_OFF, UNREADABLE, COVERAGE = "cut off", "unreadable", "coverage"
 Rows = tuple[tuple[str, ...], ...]
 
@@ -163,5 +173,5 @@ def _mean_cell(
 
 def means_beside_blind(rewards: Mapping[str, Mapping[str, MeanReward]]) -> tuple[float, float] | None:
     """The mean rewards after training and of the best prompt-blind baseline; None where one of them is missing."""
-    after, blind = (mean_over_tiers(rewards.get(row, {}).values()) for row in ("after", "best prompt-blind"))
+    after, blind = (mean_over_tiers(rewards.get(row, {}).values()) for row in ("after", BEST_BLIND))
     return None if after is None or blind is None else (after.value, blind.value)

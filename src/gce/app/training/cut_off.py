@@ -31,10 +31,10 @@ def first_cut_off(run: Run, rollouts: Sequence[Rollout]) -> str:
 
 def cut_off_of_run(run: RunReader, records: Sequence[IterationRecord]) -> dict[str, Any]:
     """What the summary holds: how many rollouts, and answers to test problems after training, were cut off."""
-    found = {"rollouts": rollouts_cut_off(records), "after": answers_cut_off(run.each_answer("test-after"))}
+    answers = list(run.each_answer("test-after"))
+    found = {"rollouts": rollouts_cut_off(records), "after": answers_cut_off(answers)}
     plain: dict[str, Any] = {what: {"cut_off": cut, "n": n} for what, (cut, n) in found.items()}
-    cut = [answer["text"] for answer in run.each_answer("test-after") if answer["finish_reason"] == "length"]
-    return plain | {"loops": mostly_loops(cut)}
+    return plain | {"loops": mostly_loops([each["text"] for each in answers if each["finish_reason"] == "length"])}
 
 
 def rollouts_cut_off(records: Sequence[IterationRecord]) -> tuple[int, int]:

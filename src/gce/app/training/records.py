@@ -15,7 +15,7 @@ from attrs import evolve
 
 from gce import __version__
 from gce.app.evaluation.answer_file import stored_answer
-from gce.app.evaluation.baselines import BEST_BLIND, best_of, conclusion, heuristics_line, reference_rows
+from gce.app.evaluation.baselines import best_of, conclusion, heuristics_line, reference_rows
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
     Rewards,
@@ -31,7 +31,7 @@ from gce.app.settings.records import EvaluatorSettings
 from gce.app.shown import Part
 from gce.app.tables.cells import closing_line, count_words, gain_line
 from gce.app.tables.evaluators import evaluator_parts
-from gce.app.tables.summary import means_beside_blind, score_tables
+from gce.app.tables.summary import BEST_BLIND, means_beside_blind, score_tables
 from gce.app.training.cut_off import cut_off_in
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.same_answer import stored_same_answer

@@ -14,6 +14,7 @@ from attrs import define
 from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.shifts import shift_slug
+from gce.app.tables.summary import BEST_BLIND
 from gce.app.training.records import stored_rewards
 from gce.app.training.state import Watcher
 from gce.domain.forgetting import Forgetting
@@ -64,7 +65,7 @@ class TrackedWatcher:
         rows = {"accuracy_before": stored_shares(summary["before"]), "accuracy": stored_shares(summary["after"])}
         values = result_values({**rows, "prompt_blind": best_of(baselines)})
         rewards = stored_rewards(summary)
-        names = {"before": "reward_before", "after": "reward", "best prompt-blind": "prompt_blind_reward"}
+        names = {"before": "reward_before", "after": "reward", BEST_BLIND: "prompt_blind_reward"}
         values |= result_values({name: rewards[row] for row, name in names.items() if row in rewards})
         shifts = {shift_slug(what): stored_shares(each["tiers"]) for what, each in summary.get("shifts", {}).items()}
         values |= result_values(shifts, of="shift")
