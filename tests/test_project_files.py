@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processor_time import within
 
 from gce.app.cli import main
 from gce.app.wiring.tasks import find_task, problems_digest
@@ -266,19 +266,16 @@ def test_an_rcp_file_that_does_not_hold_is_refused_with_the_line(text: str, says
 @pytest.mark.parametrize("text", ["-" * 200_000 + "x", "1 " * 100_000, "a:" * 100_000, " \t" * 100_000 + ":"])
 def test_hostile_files_are_refused_in_bounded_time(text: str) -> None:
     for parse in (parse_sm, parse_rcp):
-        began = time.process_time()
-        with pytest.raises(ValueError, match=r"^line "):
+        with within(1.0), pytest.raises(ValueError, match=r"^line "):
             parse(text)
-        assert time.process_time() - began < 1
 
 
 def test_the_densest_file_is_read_in_bounded_time() -> None:
     labels = [f"x{j}" for j in range(MOST_JOBS - 2)]
     edges = [(labels[i], labels[k]) for i in range(len(labels)) for k in range(i + 1, len(labels))]
     text = write_rcp(Instance([Job(label, 1) for label in labels], edges))
-    began = time.process_time()
-    assert len(parse_rcp(text).precedence) == len(edges)
-    assert time.process_time() - began < 5
+    with within(5.0):
+        assert len(parse_rcp(text).precedence) == len(edges)
 
 
 @pytest.mark.parametrize("write", [write_sm, write_rcp])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -11,6 +10,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from present import present
+from processor_time import within
 
 from gce.domain.problems import Problem, ProblemId
 from gce.domain.tasks.scheduling.answer import render
@@ -428,9 +428,8 @@ def test_time_does_not_grow_with_the_times() -> None:
     instance = Instance(
         (Job("A", 10**12, (1,)), Job("B", 10**12, (1,))), (("A", "B"),), (Resource("crew", 1),), horizon=10**13
     )
-    began = time.process_time()
-    assert kinds(judge(instance, {"A": 0, "B": 999_999})) == {"precedence": 1, "capacity": 1}
-    assert time.process_time() - began < 0.1
+    with within(0.1):
+        assert kinds(judge(instance, {"A": 0, "B": 999_999})) == {"precedence": 1, "capacity": 1}
 
 
 MEGABYTE = 1_000_000
@@ -459,9 +458,8 @@ LONG = {
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_megabyte_of_anything_is_judged_in_linear_time(text: str) -> None:
     """A quadratic step would take hours; the bound leaves room for a slow machine."""
-    began = time.process_time()
-    verdict = verify(HOUSE, text)
-    assert time.process_time() - began < 10
+    with within(10.0):
+        verdict = verify(HOUSE, text)
     assert verdict.right == text.startswith(LINE)
 
 
@@ -473,9 +471,8 @@ def test_many_jobs_take_little_more_than_linear_time() -> None:
         (Resource("crew", 1),),
     )
     text = render({f"J{index}": index for index in range(count)})
-    began = time.process_time()
-    assert verify(instance, text) == Verdict("right", 1.0, EVALUATOR, VERSION, {"makespan": float(count)})
-    assert time.process_time() - began < 2
+    with within(2.0):
+        assert verify(instance, text) == Verdict("right", 1.0, EVALUATOR, VERSION, {"makespan": float(count)})
     crowded = verify(instance, render({f"J{index}": 0 for index in range(count)}))
     assert crowded.measures["violations_precedence"] == count - 1
     assert all(len(violation.message) < 200 for violation in crowded.violations)
