@@ -218,7 +218,12 @@ def test_runs_of_a_study_may_differ_in_the_other_tasks_that_they_measure() -> No
     check_stored(to_plain(made), changed(made, {"evaluation.also_measure": ()}), "here")
 
 
-@pytest.mark.parametrize("name", ["tuned-base", "accept-all", "pass-at-k"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("tuned-base", marks=SLOW), "accept-all", pytest.param("pass-at-k", marks=SLOW)]
+)
 def test_a_command_that_was_cut_off_goes_on(
     name: str, run: Path, measured: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,7 +206,12 @@ def test_each_demonstration_has_its_example() -> None:
     assert {*files} == {*EVALUATORS} and all(len(text.splitlines()) <= 40 for text in files.values())
 
 
-@pytest.mark.parametrize("name", EVALUATORS)
+QUICK = ("learned_critic_v1", "revision")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in EVALUATORS]
+)
 def test_examples_of_several_evaluators_end_with_a_result(name: str, tmp_path: Path) -> None:
     pytest.importorskip("mlx_lm")
     if name == "onnx_loop":

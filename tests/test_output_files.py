@@ -196,7 +196,7 @@ def test_report_replaces_nothing_that_it_did_not_write(
     assert contents(tmp_path) == before and not (tmp_path / "nothing").exists()
 
 
-@pytest.mark.parametrize("form", ["html", "md", "png"])
+@pytest.mark.parametrize("form", ["html", "md", pytest.param("png", marks=pytest.mark.slow)])
 def test_report_replaces_its_own_page_with_force_and_in_its_own_format(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:

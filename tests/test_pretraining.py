@@ -32,6 +32,7 @@ TAUGHT = "889dc50ece96c44ee26f8adb7da4984c9bb4497e2a90ab9a715dcbdb9f4fc62c"
 """SHA-256 over the first 700 examples of each stage."""
 
 
+@pytest.mark.slow
 def test_the_texts_are_those_that_the_shipped_model_was_taught_with() -> None:
     """Number 605 of the second stage draws tiers that nothing fits."""
     texts = hashlib.sha256()
@@ -181,6 +182,7 @@ def test_a_head_of_the_start_writes_the_name_that_stood_before_an_earlier_copy_o
 # What measures a shift is not taught
 
 
+@pytest.mark.slow
 def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -> None:
     task = TASKS["scheduling-reworded"]
     runs: set[str] = set()

@@ -336,6 +336,7 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     assert (row["attack"], row["dropped"]) == ("paraphrase", 2), "a line that says nothing is no paraphrase"
 
 
+@pytest.mark.slow
 def test_the_battery_holds_the_reader_to_its_word() -> None:
     """A reader that sees no deadlines takes other instances for the problem; one that sees nothing knows none."""
 

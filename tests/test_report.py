@@ -143,6 +143,7 @@ def test_several_runs_are_compared(ended: Path, tmp_path: Path, titles: Any) -> 
     assert "other: Cost" in found
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_are_told_apart_and_other_problems_are_not_compared(
     ended: Path, tmp_path: Path, titles: Any
 ) -> None:

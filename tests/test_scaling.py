@@ -94,6 +94,7 @@ def test_the_command_says_what_the_function_says(capsys: pytest.CaptureFixture[s
     assert "1,000" in shown and "price" not in shown and f"{MEASURED.rollouts:,} rollouts" in shown
 
 
+@pytest.mark.slow
 def test_a_run_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mlx.core")
     run = tmp_path / "run"

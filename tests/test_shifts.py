@@ -68,6 +68,7 @@ def test_each_shift_has_a_file_of_answers_of_its_own(given: str, what: str, expe
     assert answers_of_shift(Path(given), what) == Path(expected)
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_on_some_shifts_is_told_by_its_rows() -> None:
     """Right on two distributions alone: their shares are 1, those of all others 0."""
     model = solving("scheduling/grounded/", "scheduling-code-words/grounded/")

@@ -190,19 +190,17 @@ print(json.dumps([
 """
 
 
-def test_problems_are_the_same_in_every_process() -> None:
-    """Under two settings of PYTHONHASHSEED, and here."""
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("4242", marks=pytest.mark.slow)])
+def test_problems_are_the_same_in_every_process(hash_seed: str) -> None:
+    """Under another setting of PYTHONHASHSEED, and here."""
     here = [
         to_plain(draw_problem(SCHEDULING, preset, tier.name, "test", 3, seed=5))
         for preset in SCHEDULING.presets
         for tier in SCHEDULING.tiers(preset)
     ]
-    for hash_seed in ("1", "4242"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        said = subprocess.run(
-            [sys.executable, "-c", DRAWS], env=environment, capture_output=True, text=True, check=True
-        )
-        assert json.loads(said.stdout) == json.loads(json.dumps(here))
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    said = subprocess.run([sys.executable, "-c", DRAWS], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(said.stdout) == json.loads(json.dumps(here))
 
 
 # Scheduling as a task

@@ -3,7 +3,7 @@
 This file must stand alone: it is passed to `python -c` after the sources of `system_call_filter`, `confinement` and
 `frames`, with only the standard library. The keeper holds the channel to the outside and runs none of the scorers'
 code. It forks the loader, which imports them once. For each share of the calls the loader forks a scorer, which
-inherits what was loaded and shares one socket with the keeper.
+inherits what was loaded and shares one socket with the keeper; the next one is forked while that one works.
 
 The keeper hands a scorer one call at a time, with a fresh token, and takes what comes back with that token. A scorer
 that writes on the socket before it was asked, or after it has answered, does not know the next token: the keeper ends
@@ -85,6 +85,7 @@ class _Keeper:
         self._job = job
         self._loader: socket.socket | None = None
         self._scorer: socket.socket | None = None
+        self._coming: socket.socket | None = None
         self._pid = self._left = 0
 
     def answers(self, calls: list[bytes]) -> list[bytes]:
@@ -135,27 +136,38 @@ class _Keeper:
                     os.kill(self._pid, signal.SIGKILL)
 
     def _fork(self) -> bytes:
-        """Have a new scorer forked; why not, as the answer to a call, where that fails."""
+        """Take the scorer that was asked for in advance, and ask for the next, which is forked while this one works.
+
+        Returns:
+            Why there is none, as the answer to a call; empty if there is one.
+        """
         for _ in range(2):  # A loader that a scorer ended is made again, once.
             if self._loader is None:
                 self._loader, said = _loader(self._job)
                 if said[:1] == b"F":
                     self._loader = None
                     return said
-            mine, other = socket.socketpair()
             try:
-                fd = array.array("i", [other.fileno()])
-                self._loader.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fd)])
-                pid = _received(self._loader, time.monotonic() + self._job["wait"], 16)
-                self._pid, self._scorer, self._left = int(pid), mine, self._job["renew"]
-                return b""
+                mine = self._coming or self._asked(self._loader)
+                pid = int(_received(self._loader, time.monotonic() + self._job["wait"], 16))
+                with contextlib.suppress(BlockingIOError):  # Another scorer may have ended it while it waited.
+                    mine.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                    raise EOFError
+                self._coming = self._asked(self._loader)
             except (OSError, EOFError, ValueError):
-                mine.close()
                 self._loader.close()
-                self._loader = None
-            finally:
-                other.close()
+                self._loader = self._coming = None
+            else:
+                self._pid, self._scorer, self._left = pid, mine, self._job["renew"]
+                return b""
         return b"Fended the process that had loaded the scorers ended"
+
+    def _asked(self, loader: socket.socket) -> socket.socket:
+        """Ask the loader for a scorer, whose process it then names; the keeper's end of the scorer's channel."""
+        mine, other = socket.socketpair()
+        with other:
+            loader.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [other.fileno()]))])
+        return mine
 
 
 def _received(channel: socket.socket, deadline: float, limit: int) -> bytes:
