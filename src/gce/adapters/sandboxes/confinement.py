@@ -15,6 +15,7 @@ if __name__ != "__main__":
 __all__ = ["confine", "drop_streams", "end_with_parent"]
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_LIBC = ctypes.CDLL(None)
 
 
 def confine(uid: int, *, isolated: bool) -> None:
@@ -44,6 +45,5 @@ def drop_streams() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):  # Linux.
-        libc.prctl(option, value, 0, 0, 0)
+    if hasattr(_LIBC, "prctl"):  # Linux.
+        _LIBC.prctl(option, value, 0, 0, 0)

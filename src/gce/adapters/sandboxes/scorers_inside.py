@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -231,6 +232,8 @@ def _load(job: Mapping[str, Any], channel: socket.socket) -> None:
         _say(channel, b"Fraised " + _said(error))
         return
     _say(channel, b"V")
+    gc.collect()
+    gc.freeze()  # Collecting would copy into each scorer the pages that it shares with this process.
     while True:
         asked, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(4))
         if not asked:
