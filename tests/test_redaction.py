@@ -107,4 +107,4 @@ def test_time_grows_with_the_text(key: str, unit: str) -> None:
         text = (unit * size)[:size]
         return seconds_of(lambda: redaction.text(text))
 
-    assert min(seconds(80_000) for _ in range(2)) < 12 * max(min(seconds(20_000) for _ in range(2)), 0.002)
+    assert min(seconds(40_000) for _ in range(2)) < 12 * max(min(seconds(10_000) for _ in range(2)), 0.002)
