@@ -173,7 +173,8 @@ def test_a_candidate_sees_neither_the_base_nor_the_humans_form_nor_the_seed(
         "    assert small.__file__ == '/code/small/__init__.py'\n"
         "    assert not os.access('/code/small', os.W_OK)\n    return n * (n - 1) // 2\n"
     )
-    found = compare(measuring, task, tmp_path, looks, human=tmp_path / "task" / "human", rule=one_round)
+    patient = evolve(task, seconds=20)  # All of the sandbox's files are walked through.
+    found = compare(measuring, patient, tmp_path, looks, human=tmp_path / "task" / "human", rule=one_round)
     assert found.verdict == "no gain", found.fault
 
 
