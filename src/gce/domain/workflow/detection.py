@@ -24,7 +24,7 @@ __all__ = ["detect"]
 CALM, BREAK, LONGEST = 0.34, 0.1, 1.2
 """Seconds without a change after which the next one begins anew, after a click and after others, and for how long one
 goes on at most."""
-NEW = 0.55
+NEW = 0.65
 """Share of the shapes that are others, from which a screen is another page."""
 SMALL, LARGE = 0.005, 0.03
 """Share of the tiles that change while another page appears, and with which it begins to."""
@@ -64,8 +64,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     """The steps that changes of a recording of this size show, in order of time; typing without its text."""
     marked = steady(found)
     pointer = track(found, marked)
-    found = _without_opened(found, pointer)
-    scrolls = _scrolls(found)
+    scrolls = _scrolls(found, pointer)
     rest = [
         _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
         for t, each in enumerate(found)
@@ -87,38 +86,35 @@ def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
     return number not in explained and region.pixels >= LEAST_EFFECT and region.box[2] - region.box[0] > THIN
 
 
-def _without_opened(found: Sequence[Changes], pointer: Track) -> list[Changes]:
-    """Changes in which what moves below the pointer, at a click that opens or closes something, is no scrolling."""
-    shifts = [each.seconds for each in found if each.shift]
-    kept = []
-    for t, each in enumerate(found):
-        point = pointer.rests[t - 1] if t else None
-        alone = each.shift and sum(abs(each.seconds - other) < 0.5 for other in shifts) == 1
-        if alone and point is not None:
-            left, top, right, _ = each.area
-            if point[1] < top + OPENS or not left <= point[0] < right:
-                each = evolve(each, shift=0)
-        kept.append(each)
-    return kept
-
-
 def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
     return any(step.start <= seconds <= step.end + after for step in steps)
 
 
-def _scrolls(found: Sequence[Changes]) -> list[Step]:
-    """Frames that are shifted the same way, at most half a second apart."""
-    steps = list[Step]()
-    for each in found:
-        if not each.shift:
-            continue
-        last = steps[-1] if steps else None
-        if last is not None and each.seconds - last.end < 0.5 and last.distance * each.shift > 0 and last.box:
-            box = around([last.box, each.area])
-            steps[-1] = evolve(last, end=each.seconds, distance=last.distance + each.shift, box=box)
-        else:
-            steps.append(Step("scroll", each.seconds, each.seconds, box=each.area, distance=float(each.shift)))
+def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
+    """Several shifts the same way, at most half a second apart, below a pointer that rests.
+
+    A wheel turns in increments; a lone shift is something that opened, or a message that came.
+    """
+    groups = list[list[int]]()
+    for t, each in enumerate(found):
+        if each.shift:
+            last = found[groups[-1][-1]] if groups else None
+            if last is not None and each.seconds - last.seconds < 0.5 and last.shift * each.shift > 0:
+                groups[-1].append(t)
+            else:
+                groups.append([t])
+    steps = []
+    for group in groups:
+        first, last, box = found[group[0]], found[group[-1]], around([found[t].area for t in group])
+        point = pointer.rests[group[0] - 1] if group[0] else None
+        if len(group) > 1 and (point is None or _is_in(point, box)):
+            distance = float(sum(found[t].shift for t in group))
+            steps.append(Step("scroll", first.seconds, last.seconds, box=box, distance=distance))
     return steps
+
+
+def _is_in(point: tuple[float, float], box: Box) -> bool:
+    return box[0] <= point[0] < box[2] and box[1] <= point[1] < box[3]
 
 
 def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
