@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
-from gce.domain.workflow.regions import Box, Region, area, around, covered, grown, meets
+from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets
 from gce.domain.workflow.steps import Step
 
 __all__ = ["detect"]
@@ -91,9 +91,9 @@ def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
 
 
 def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
-    """Several shifts the same way, at most half a second apart, below a pointer that rests.
+    """Shifts the same way, at most half a second apart, of an area in which the pointer rests, as the wheel scrolls.
 
-    A wheel turns in increments; a lone shift is something that opened, or a message that came.
+    A lone one counts only in an area that never shifts so without the pointer, as a list of messages does.
     """
     groups = list[list[int]]()
     for t, each in enumerate(found):
@@ -103,18 +103,33 @@ def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
                 groups[-1].append(t)
             else:
                 groups.append([t])
-    steps = []
+    steps, others = list[Step](), list[Step]()
     for group in groups:
         first, last, box = found[group[0]], found[group[-1]], around([found[t].area for t in group])
-        point = pointer.rests[group[0] - 1] if group[0] else None
-        if len(group) > 1 and (point is None or _is_in(point, box)):
-            distance = float(sum(found[t].shift for t in group))
-            steps.append(Step("scroll", first.seconds, last.seconds, box=box, distance=distance))
-    return steps
+        distance = float(sum(found[t].shift for t in group))
+        step = Step("scroll", first.seconds, last.seconds, box=box, distance=distance)
+        (steps if _is_below(pointer, group[0], box, OPENS if len(group) == 1 else 0) else others).append(step)
+    return [step for step in steps if step.end > step.start or not any(_same_way(step, other) for other in others)]
 
 
-def _is_in(point: tuple[float, float], box: Box) -> bool:
-    return box[0] <= point[0] < box[2] and box[1] <= point[1] < box[3]
+def _is_below(pointer: Track, t: int, box: Box, opens: int) -> bool:
+    """Whether a pointer rests in a box before a frame, below the first pixels of it; or none is known."""
+    point = pointer.rests[t - 1] if t else None
+    if point is None:
+        return opens == 0
+    return not pointer.moves[t] and box[0] <= point[0] < box[2] and box[1] + opens <= point[1] < box[3]
+
+
+def _same_way(step: Step, other: Step) -> bool:
+    return step.distance * other.distance > 0 and _alike(step.box or (0, 0, 0, 0), other.box or (0, 0, 0, 0))
+
+
+def _alike(box: Box, other: Box) -> bool:
+    """Whether two changes may be of one thing: they are about as large, and most of the smaller one is common."""
+    shared = common(box, other)
+    least = min(area(box), area(other))
+    inside = max(shared[2] - shared[0], 0) * max(shared[3] - shared[1], 0)
+    return max(area(box), area(other)) < 5 * least and inside > 0.5 * least
 
 
 def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
