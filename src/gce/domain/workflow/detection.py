@@ -46,6 +46,10 @@ MOST_GLYPH = 48
 """Pixels: the height and width of what one key changes at most, twice in width."""
 SOON = 0.35
 """Seconds before typing or scrolling in which what changes belongs to it."""
+HOVER, LATELY = 10, 30
+"""Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
+AWAY = 40
+"""Pixels from a pointer beyond which it has no effect as it moves."""
 PAUSE = 0.9
 """Seconds between two keys at most."""
 
@@ -75,7 +79,14 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     typed, keys = _typing(rest, pointer)
     screen = (0, 0, width, height)
     pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
-    clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
+    alone = _alone(rest, pointer, found)
+    caused = [
+        evolve(each, boxes=left)
+        for each in rest
+        if each.t not in keys
+        if (left := tuple(b for b in each.boxes if not _by_itself(b, each, alone, pointer.rests[each.t - 1])))
+    ]
+    clicks = _clicks(caused, pages, pointer, found)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -196,6 +207,38 @@ def _grows(boxes: Sequence[Box]) -> bool:
     return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
 
 
+def _alone(rest: Sequence[_Frame], pointer: Track, found: Sequence[Changes]) -> list[tuple[float, Box]]:
+    """What changes away from a pointer that moves, or has rested for long: seconds and boxes."""
+    alone = list[tuple[float, Box]]()
+    for each in rest:
+        recent = [t for t in range(max(each.t - LATELY, 0), each.t + 1) if pointer.rests[t] is not None]
+        if not recent:
+            continue
+        if any(pointer.moves[t] for t in recent[-2:]) or not any(pointer.moves[t] for t in recent):
+            alone += [
+                (each.seconds, box)
+                for box in each.boxes
+                if not any(meets(_pixel(pointer.rests[t]), box, AWAY) for t in recent[-HOVER:])
+            ]
+    return alone
+
+
+def _by_itself(box: Box, each: _Frame, alone: Sequence[tuple[float, Box]], point: tuple[float, float] | None) -> bool:
+    """Whether a place also changes at other moments without the pointer."""
+    at = point is not None and meets(_pixel(point), box, NEAR)
+    moments = [
+        when
+        for when, other in alone
+        if abs(when - each.seconds) > 0.5 and (_alike(box, other) or (not at and covered(box, other) > 0.8))
+    ]
+    return bool(moments) and moments[-1] - moments[0] > 0.5
+
+
+def _pixel(point: tuple[float, float] | None) -> Box:
+    assert point is not None
+    return int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1
+
+
 def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
     before, after = pointer.rests[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
@@ -231,7 +274,7 @@ def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found
         if used or each.seconds - began > 0.3 or point is None or goes:
             used = used or goes
             continue
-        place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
+        place = _pixel(point)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
         under = pointer.boxes[each.t - 1]
