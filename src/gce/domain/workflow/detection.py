@@ -48,6 +48,10 @@ SOON = 0.35
 """Seconds before typing or scrolling in which what changes belongs to it."""
 HOVER, LATELY = 10, 30
 """Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
+ROW = 150
+"""Pixels from the tip to a mark on the same line, whose label it points at."""
+LATE = 2.0
+"""Seconds after which nobody clicks any more where the pointer has come to."""
 AWAY = 40
 """Pixels from a pointer beyond which it has no effect as it moves."""
 PAUSE = 0.9
@@ -86,7 +90,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         if each.t not in keys
         if (left := tuple(b for b in each.boxes if not _by_itself(b, each, alone, pointer.rests[each.t - 1])))
     ]
-    clicks = _clicks(caused, pages, pointer, found)
+    clicks = _clicks(caused, pages, typed, pointer, found)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -256,34 +260,50 @@ def _moved(t: int, pointer: Track) -> float:
     return dist(before, after) if before and after and pointer.moves[t] else 0.0
 
 
-def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
-    """Changes at the tip of a pointer that rests, large ones elsewhere after it has come there, and other pages."""
+def _clicks(
+    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+) -> list[Step]:
+    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages."""
     steps = list[Step]()
     began = ended = -1.0
     used = clicked = False
-    came = True  # since the last click
-    moved = 0
+    moved = _movements(pointer, found)
+    last = -1.0  # click or key
     for each in rest:
-        came = came or any(pointer.moves[moved : each.t])
-        moved = each.t
         goes = _goes(each.t, pointer, found)
+        came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:
-            began, used, clicked = each.seconds, False, False
+            began, used, clicked = each.seconds, each.seconds - came <= BREAK, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
         if used or each.seconds - began > 0.3 or point is None or goes:
             used = used or goes
             continue
+        last = max([last, *(step.end for step in typed if step.end < each.seconds)])
         place = _pixel(point)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
         under = pointer.boxes[each.t - 1]
         at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
-        if not at and not turns and (each.pixels < REMOTE or not came):
+        beside = [box for box in each.boxes if meets(place, box, ROW) and box[1] <= point[1] < box[3]]
+        beside = [box for box in beside if under is None or not meets(under, box, 4)]
+        soon = came > last and each.seconds - came < LATE
+        keys = any(step.end > came for step in typed if step.end < each.seconds)
+        if not turns and (keys or not at) and not (soon and (beside or each.pixels >= REMOTE)):
             continue
         used = clicked = True
-        came = False
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)
-        box = min(at, key=area, default=each.boxes[0])
+        last = each.seconds
+        box = min(at or beside, key=area, default=each.boxes[0])
         steps.append(Step("click", seconds, seconds, point=point, box=box))
     return steps
+
+
+def _movements(pointer: Track, found: Sequence[Changes]) -> list[float]:
+    """When the pointer's tip last moved, at each frame."""
+    last, moved = -1.0, list[float]()
+    for t, each in enumerate(found):
+        if t and pointer.moves[t] and pointer.rests[t] != pointer.rests[t - 1]:
+            last = each.seconds
+        moved.append(last)
+    return moved

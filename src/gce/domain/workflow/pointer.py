@@ -7,6 +7,7 @@ frame that draws it there and with the one that draws it elsewhere. At rest it c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import dist
 
 import numpy as np
 from attrs import evolve, frozen
@@ -30,6 +31,8 @@ RESTS = 3
 """Frames for which what rests stays."""
 VANISHES = 6
 """Pixels by which what a pointer leaves differs from its box, at most."""
+FLICKER, BACK = 20, 6
+"""Pixels and frames by which the pointer's tip changes with its look, but not its place."""
 DOUBT = 4
 """Frames in which a pointer appears again after a large change under it."""
 
@@ -69,11 +72,11 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
         for each in around
         if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_REGIONS])
     ]
+    bins = sorted({int(each / BIN) for each in seconds})
     for low, high in ((-SOON, SOON), (-SOON, 0.0), (0.0, SOON)):
         frames = sum(low <= each.seconds - now <= high for each in around)
         if frames >= 5 and sum(low <= each - now <= high for each in seconds) >= 0.7 * frames:
-            return True
-    bins = sorted({int(each / BIN) for each in seconds})
+            return len(bins) >= 5
     length = (around[-1].seconds - around[0].seconds) / BIN
     before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
     return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
@@ -108,7 +111,23 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
         boxes.append(pointer.place)
         moves.append(bool(used))
         own.append(used)
-    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(_tips(found, boxes, moves, own)))
+    tips = _tips(found, boxes, moves, own)
+    _calm(tips, moves)
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips))
+
+
+def _calm(tips: list[tuple[float, float] | None], moves: list[bool]) -> None:
+    """Undo what is no movement: another look of the pointer, a few pixels away, and back at the same place soon."""
+    for t in range(1, len(tips)):
+        place, tip = tips[t - 1], tips[t]
+        if place is None or tip is None or not 2 < dist(place, tip) <= FLICKER:
+            continue
+        for back in range(t + 1, min(t + BACK, len(tips))):
+            later = tips[back]
+            if later is not None and dist(later, place) <= 2:
+                tips[t : back + 1] = [place] * (back + 1 - t)
+                moves[t : back + 1] = [False] * (back + 1 - t)
+                break
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
