@@ -31,8 +31,8 @@ NEARER = (0.6, 0.8, 0.95)
 """Share of the pixels that are compared with one, two, and more glimpses."""
 ALIKE = 14
 """Their mean difference in brightness, up to which two glimpses are of the same pointer."""
-ELSEWHERE = 24
-"""Pixels between two places of a pointer."""
+ELSEWHERE, ASIDE = 24, 8
+"""Pixels between two places of a pointer, and in the other direction."""
 REACH, BESIDE = 150, 40
 """Pixels that a pointer moves in one frame at most, and within which it is found again after more."""
 POINTS = 16
@@ -186,7 +186,8 @@ class _Group:
     def template(self) -> Template | None:
         """The pixels that stay the same; None where there are too few places, pixels, or contrasts."""
         across = np.ptp(np.array(self.places), axis=0)
-        if len(self.places) < 3 or max(across) < ELSEWHERE:
+        # What keeps its column or row is a mark that follows the pointer through a list.
+        if len(self.places) < 3 or max(across) < ELSEWHERE or min(across) < ASIDE:
             return None
         mean = self._mean()
         drawn = _filled((self.changed >= 0.3 * len(self.places)) & (self.count >= 0.6 * len(self.places)))
