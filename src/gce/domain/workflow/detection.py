@@ -273,7 +273,8 @@ def _clicks(
         goes = _goes(each.t, pointer, found)
         came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:
-            began, used, clicked = each.seconds, each.seconds - came <= BREAK, False
+            hovers = each.seconds - came <= BREAK and found[each.t].share < LARGE
+            began, used, clicked = each.seconds, hovers, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
         if used or each.seconds - began > 0.3 or point is None or goes:

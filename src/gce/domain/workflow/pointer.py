@@ -29,8 +29,10 @@ AROUND, SOON = 3.0, 0.6
 """Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
 RESTS = 3
 """Frames for which what rests stays."""
+TOGETHER = 1.0
+"""Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
-"""Pixels by which what a pointer leaves differs from its box, at most."""
+"""Pixels by which what a pointer.leaves differs from its box, at most."""
 FLICKER, BACK = 20, 6
 """Pixels and frames by which the pointer's tip changes with its look, but not its place."""
 DOUBT = 4
@@ -131,16 +133,24 @@ def _calm(tips: list[tuple[float, float] | None], moves: list[bool]) -> None:
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
-    """With the pointer where it was found again at rest, from the first change there on while it was lost."""
+    """With the pointer where it is found again at rest, or as it leaves, from when it came there while it was lost."""
     filled, lost = list(found), 0
     for t, each in enumerate(found):
         if each.pointer is None:
             continue
+        box = each.pointer.box
+        touched = [any(meets(box, one.box) for one in found[n].regions) for n in range(lost, t)]
         later = [one.pointer for one in found[t + 1 : t + 1 + RESTS]]
-        if lost < t and len(later) == RESTS and all(one is not None and one.box == each.pointer.box for one in later):
-            touched = (n for n in range(lost, t) if any(meets(each.pointer.box, one.box) for one in found[n].regions))
-            came = next(touched, t)
-            filled[came:t] = [evolve(one, pointer=each.pointer) for one in found[came:t]]
+        end = t
+        while each.pointer.leaves and end > lost and touched[end - 1 - lost]:
+            end -= 1
+        if each.pointer.leaves or (len(later) == RESTS and all(one is not None and one.box == box for one in later)):
+            came = end
+            for before in range(end - 1, lost - 1, -1):
+                if came < end and found[came].seconds - found[before].seconds > TOGETHER:
+                    break
+                came = before if touched[before - lost] else came
+            filled[came:end] = [evolve(one, pointer=each.pointer) for one in found[came:end]]
         lost = t + 1
     return filled
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from gce.domain.workflow.regions import Box, Frame, Region, Shot, grown, meets, side, size
@@ -47,6 +47,8 @@ class Seen:
 
     box: Box
     tip: tuple[float, float]
+    leaves: bool = False
+    """Whether it was found only as it left."""
 
 
 @frozen(eq=False)
@@ -249,6 +251,8 @@ class _Follower:
     def __init__(self, templates: Sequence[Template]) -> None:
         self._templates = list(templates)
         self._place: tuple[int, int] | None = None
+        self.left: Seen | None = None
+        """Where it was before, if it moved with the last frame from a place at which it had not been found."""
         self._missing = 0
         self._before: Frame | None = None
 
@@ -257,7 +261,7 @@ class _Follower:
         before, self._before = self._before, frame
         boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_REGIONS]
         rests = self._place is not None and _difference(self._templates[0], frame, *self._place) < NEARLY
-        found = None
+        found = self.left = None
         if boxes and before is not None and not (rests and any(meets(self._box(), each) for each in boxes)):
             found = self._movement(before, frame, boxes)
         if found is None and rests:
@@ -280,7 +284,9 @@ class _Follower:
         """The best match of a template in what changed that was none before, if another one was and is no more."""
         for n, template in enumerate(self._templates):
             there = [match for match in self._matches(n, frame, boxes) if _differs(template, before, match)]
-            if there and any(_differs(template, frame, match) for match in self._matches(n, before, boxes)):
+            gone = [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)] if there else []
+            if gone:
+                self.left = evolve(_seen(template, *min(gone)[2:]), leaves=True)
                 return min(there)
         return None
 
@@ -306,13 +312,16 @@ class _Follower:
         return [each for each in matches if each[0] < NEARLY]
 
     def _box(self) -> Box:
-        assert self._place is not None
-        (x, y), (height, width) = self._place, self._templates[0].mask.shape
-        return x, y, x + width, y + height
+        return self._seen().box
 
     def _seen(self) -> Seen:
-        box, (x, y) = self._box(), self._templates[0].tip
-        return Seen(box, (box[0] + x, box[1] + y))
+        assert self._place is not None
+        return _seen(self._templates[0], *self._place)
+
+
+def _seen(template: Template, x: int, y: int) -> Seen:
+    height, width = template.mask.shape
+    return Seen((x, y, x + width, y + height), (x + template.tip[0], y + template.tip[1]))
 
 
 def follow(
@@ -323,6 +332,8 @@ def follow(
     for number, shot in enumerate(shots):
         if 0 < number <= len(changed):
             found.append(follower.find(shot.frame, changed[number - 1]) if templates else None)
+            if number > 1 and found[-2] is None:
+                found[-2] = follower.left
     return found
 
 
