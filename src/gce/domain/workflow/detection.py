@@ -13,6 +13,7 @@ from math import dist
 
 import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
@@ -24,7 +25,7 @@ __all__ = ["detect"]
 CALM, BREAK, LONGEST = 0.34, 0.1, 1.2
 """Seconds without a change after which the next one begins anew, after a click and after others, and for how long one
 goes on at most."""
-NEW = 0.65
+NEW = 0.6
 """Share of the shapes that are others, from which a screen is another page."""
 SMALL, LARGE = 0.005, 0.03
 """Share of the tiles that change while another page appears, and with which it begins to."""
@@ -48,6 +49,10 @@ SOON = 0.35
 """Seconds before typing or scrolling in which what changes belongs to it."""
 HOVER, LATELY = 10, 30
 """Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
+MOST_BOXES = 16
+"""Of a frame, that are remembered to tell what changes by itself."""
+VANISH = 6
+"""Frames in which what had appeared vanishes."""
 ROW = 150
 """Pixels from the tip to a mark on the same line, whose label it points at."""
 LATE = 2.0
@@ -68,6 +73,10 @@ class _Frame:
     pixels: int
 
 
+_Alone = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Seconds, and boxes (n, 4)."""
+
+
 def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     """The steps that changes of a recording of this size show, in order of time; typing without its text."""
     marked = steady(found)
@@ -83,12 +92,12 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     typed, keys = _typing(rest, pointer)
     screen = (0, 0, width, height)
     pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
-    alone = _alone(rest, pointer, found)
+    alone = _alone(rest, pointer)
     caused = [
         evolve(each, boxes=left)
         for each in rest
         if each.t not in keys
-        if (left := tuple(b for b in each.boxes if not _by_itself(b, each, alone, pointer.rests[each.t - 1])))
+        if (left := tuple(b for b in each.boxes if not _by_itself(b, each, alone, pointer, found)))
     ]
     clicks = _clicks(caused, pages, typed, pointer, found)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
@@ -211,8 +220,8 @@ def _grows(boxes: Sequence[Box]) -> bool:
     return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
 
 
-def _alone(rest: Sequence[_Frame], pointer: Track, found: Sequence[Changes]) -> list[tuple[float, Box]]:
-    """What changes away from a pointer that moves, or has rested for long: seconds and boxes."""
+def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
+    """What changes away from a pointer that moves, or has rested for long."""
     alone = list[tuple[float, Box]]()
     for each in rest:
         recent = [t for t in range(max(each.t - LATELY, 0), each.t + 1) if pointer.rests[t] is not None]
@@ -221,21 +230,30 @@ def _alone(rest: Sequence[_Frame], pointer: Track, found: Sequence[Changes]) -> 
         if any(pointer.moves[t] for t in recent[-2:]) or not any(pointer.moves[t] for t in recent):
             alone += [
                 (each.seconds, box)
-                for box in each.boxes
+                for box in each.boxes[:MOST_BOXES]
                 if not any(meets(_pixel(pointer.rests[t]), box, AWAY) for t in recent[-HOVER:])
             ]
-    return alone
+    boxes = np.array([box for _, box in alone], np.int64).reshape(-1, 4)
+    return np.array([seconds for seconds, _ in alone]), boxes
 
 
-def _by_itself(box: Box, each: _Frame, alone: Sequence[tuple[float, Box]], point: tuple[float, float] | None) -> bool:
-    """Whether a place also changes at other moments without the pointer."""
+def _by_itself(
+    box: Box, each: _Frame, alone: _Alone, pointer: Track, found: Sequence[Changes]
+) -> bool:
+    """Whether a place also changes at other moments without the pointer, or what had appeared there goes."""
+    point = pointer.rests[each.t - 1]
     at = point is not None and meets(_pixel(point), box, NEAR)
-    moments = [
-        when
-        for when, other in alone
-        if abs(when - each.seconds) > 0.5 and (_alike(box, other) or (not at and covered(box, other) > 0.8))
-    ]
-    return bool(moments) and moments[-1] - moments[0] > 0.5
+    soon = [one for frame in found[each.t : each.t + VANISH] for one in frame.regions]
+    if not at and any(one.restored and _alike(box, one.box) for one in soon):
+        return True
+    times, boxes = alone
+    shared = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
+    inside = shared.clip(0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    least, most = np.minimum(areas, area(box)), np.maximum(areas, area(box))
+    alike = (most < 5 * least) & (inside > 0.5 * least)
+    moments = times[(alike | (not at) & (inside > 0.8 * area(box))) & (abs(times - each.seconds) > 0.5)]
+    return bool(len(moments)) and float(np.ptp(moments)) > 0.5
 
 
 def _pixel(point: tuple[float, float] | None) -> Box:

@@ -33,6 +33,10 @@ TOGETHER = 1.0
 """Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
 """Pixels by which what a pointer.leaves differs from its box, at most."""
+FEW = 8
+"""Regions of a frame in which a fast pointer is looked for."""
+SAME = 3
+"""Pixels by which the sides of a box differ that changes twice."""
 FLICKER, BACK = 20, 6
 """Pixels and frames by which the pointer's tip changes with its look, but not its place."""
 DOUBT = 4
@@ -102,11 +106,18 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     for t, each in enumerate(found):
         here = _candidates(each, marked[t])
         later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
+        earlier = _candidates(found[t - 1], marked[t - 1]) if t else {}
         if each.pointer is not None:
             all_here = dict(enumerate(each.regions)) if not each.shift else {}
             moved, used = pointer.is_at(each.pointer.box, all_here)
             boxes.append(pointer.place)
             moves.append(moved)
+            own.append(used)
+            continue
+        if (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
+            _, used = pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})
+            boxes.append(pointer.place)
+            moves.append(True)
             own.append(used)
             continue
         used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
@@ -139,20 +150,41 @@ def _back_filled(found: Sequence[Changes]) -> list[Changes]:
         if each.pointer is None:
             continue
         box = each.pointer.box
-        touched = [any(meets(box, one.box) for one in found[n].regions) for n in range(lost, t)]
         later = [one.pointer for one in found[t + 1 : t + 1 + RESTS]]
-        end = t
-        while each.pointer.leaves and end > lost and touched[end - 1 - lost]:
-            end -= 1
-        if each.pointer.leaves or (len(later) == RESTS and all(one is not None and one.box == box for one in later)):
-            came = end
-            for before in range(end - 1, lost - 1, -1):
-                if came < end and found[came].seconds - found[before].seconds > TOGETHER:
+        rests = len(later) == RESTS and all(one is not None and one.box == box for one in later)
+        if rests or (each.pointer.leaves and not _touches(each, box)):
+            touched = [n for n in range(lost, t) if _touches(found[n], box)]
+            came = end = t
+            for n in reversed(touched):
+                if came < end and found[came].seconds - found[n].seconds > TOGETHER:
                     break
-                came = before if touched[before - lost] else came
+                came = n
             filled[came:end] = [evolve(one, pointer=each.pointer) for one in found[came:end]]
         lost = t + 1
     return filled
+
+
+def _touches(each: Changes, box: Box) -> bool:
+    """Whether something changes at a box that may be a pointer there, or react to it."""
+    return any(meets(box, one.box) and side(one.box) <= 4 * MOST_SIDE for one in each.regions)
+
+
+def _chained(
+    earlier: dict[int, Region], here: dict[int, Region], later: dict[int, Region]
+) -> tuple[int, int] | None:
+    """What appeared with the frame before, goes, and appears elsewhere, to go with the next frame: a fast pointer."""
+    few = here if len(here) <= FEW else {}
+    small = [(n, one.box) for n, one in few.items() if _could_be(one.box) and one.pixels >= LEAST_PIXELS]
+    came = [n for n, box in small if any(apart(box, one.box) <= SAME for one in earlier.values())]
+    goes = [n for n, box in small if any(apart(box, one.box) <= SAME for one in later.values())]
+    pairs = [
+        (_likeness(here[new].box, size(here[old].box)), old, new)
+        for old in came
+        for new in goes
+        if min(abs(here[old].box[0] - here[new].box[0]), abs(here[old].box[1] - here[new].box[1])) > SAME
+    ]
+    likeness, old, new = min(pairs, default=(1.0, 0, 0))
+    return (old, new) if likeness < 0.5 else None
 
 
 def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
@@ -194,6 +226,10 @@ class _Pointer:
         if moved and used:
             self.pixels = max(here[n].pixels for n in used)
         return moved, frozenset(used) if moved else frozenset()
+
+    def is_elsewhere(self, box: Box) -> bool:
+        """Whether it cannot have been in a box, as far as is known."""
+        return self.place is None or not meets(self.place, box, MOST_SIDE)
 
     def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
         """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
