@@ -59,6 +59,8 @@ LATE = 2.0
 """Seconds after which nobody clicks any more where the pointer has come to."""
 AWAY = 40
 """Pixels from a pointer beyond which it has no effect as it moves."""
+STREAMS = 4.0
+"""Seconds for which another page appears at most."""
 PAUSE = 0.9
 """Seconds between two keys at most."""
 
@@ -91,7 +93,13 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     ]
     typed, keys = _typing(rest, pointer)
     screen = (0, 0, width, height)
-    pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
+    moved = {each.seconds: when for each, when in zip(found[1:], _movements(pointer, found), strict=False)}
+    pages = [
+        page
+        for page in _pages(found, screen)
+        if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
+        if page.start >= SOON and page.start - moved.get(page.start, -1.0) > BREAK and page.end - page.start < STREAMS
+    ]
     alone = _alone(rest, pointer)
     caused = [
         evolve(each, boxes=left)
