@@ -303,7 +303,7 @@ def _clicks(
             began, used, clicked = each.seconds, hovers, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
-        if used or each.seconds - began > 0.3 or point is None or goes:
+        if used or each.seconds - began > 0.3 or each.seconds < SOON or point is None or goes:
             used = used or goes
             continue
         last = max([last, *(step.end for step in typed if step.end < each.seconds)])

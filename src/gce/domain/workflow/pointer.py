@@ -210,7 +210,7 @@ class _Pointer:
         before, self.place = self.place, box
         self.speed = (box[0] - before[0], box[1] - before[1]) if before is not None and self.sure else (0, 0)
         self.sure, self.changing = True, False
-        moved = bool(here) and (before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1)
+        moved = bool(here) and box != before
         self.size, self.still, self.doubt = size(box), 0 if moved else self.still + 1, None
         both = [each for each in (before, box) if each is not None]
         both_places = around(both)

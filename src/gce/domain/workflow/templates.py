@@ -31,7 +31,7 @@ NEARER = (0.6, 0.8, 0.95)
 """Share of the pixels that are compared with one, two, and more glimpses."""
 ALIKE = 14
 """Their mean difference in brightness, up to which two glimpses are of the same pointer."""
-ELSEWHERE, ASIDE = 24, 8
+ELSEWHERE, ASIDE = 24, 3
 """Pixels between two places of a pointer, and in the other direction."""
 REACH, BESIDE = 150, 40
 """Pixels that a pointer moves in one frame at most, and within which it is found again after more."""
@@ -253,7 +253,7 @@ class _Follower:
         self._place: tuple[int, int] | None = None
         self.left: Seen | None = None
         """Where it was before, if it moved with the last frame from a place at which it had not been found."""
-        self._missing = 0
+        self._missing = self._still = 0
         self._before: Frame | None = None
 
     def find(self, frame: Frame, changed: Sequence[Region]) -> Seen | None:
@@ -266,6 +266,7 @@ class _Follower:
             found = self._movement(before, frame, boxes)
         if found is None and rests:
             self._missing = 0
+            self._still += 1
             return self._seen()
         if found is None and self._place is not None:
             reach = grown(self._box(), BESIDE if self._missing else REACH)
@@ -276,7 +277,7 @@ class _Follower:
             self._missing += 1
             return None
         _, n, x, y = found
-        self._missing, self._place = 0, (x, y)
+        self._missing, self._still, self._place = 0, 0, (x, y)
         self._templates.insert(0, self._templates.pop(n))
         return self._seen()
 
@@ -285,7 +286,10 @@ class _Follower:
         for n, template in enumerate(self._templates):
             there = [match for match in self._matches(n, frame, boxes) if _differs(template, before, match)]
             gone = [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)] if there else []
-            if gone:
+            if self._still > 1:
+                # A hand that rested does not jump.
+                there = [match for match in there if meets(grown(self._box(), REACH), (*match[2:], *match[2:]), 1)]
+            if there and gone:
                 self.left = evolve(_seen(template, *min(gone)[2:]), leaves=True)
                 return min(there)
         return None
