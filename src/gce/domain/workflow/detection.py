@@ -59,10 +59,12 @@ LATE = 2.0
 """Seconds after which nobody clicks any more where the pointer has come to."""
 AWAY = 40
 """Pixels from a pointer beyond which it has no effect as it moves."""
+AFTER_ACT = 1.0
+"""Seconds after a key or another page in which it has effects."""
 STREAMS = 4.0
 """Seconds for which another page appears at most."""
-PAUSE = 0.9
-"""Seconds between two keys at most."""
+PAUSE, FASTEST = 0.9, 0.05
+"""Seconds between two keys at most, and on average at least."""
 
 
 @frozen(eq=False)
@@ -71,8 +73,11 @@ class _Frame:
 
     t: int
     seconds: float
-    boxes: tuple[Box, ...]
-    pixels: int
+    regions: tuple[Region, ...]
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        return tuple(region.box for region in self.regions)
 
 
 _Alone = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -85,29 +90,30 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     pointer = track(found, marked)
     scrolls = _scrolls(found, pointer)
     rest = [
-        _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
+        _Frame(t, each.seconds, left)
         for t, each in enumerate(found)
         if not _during(each.seconds, scrolls, 0.25)
-        and (left := [n for n, region in enumerate(each.regions) if _counts(region, n, marked[t] | pointer.own[t])])
-        and (boxes := tuple(each.regions[n].box for n in left))
+        if (left := tuple(one for n, one in enumerate(each.regions) if _counts(one, n, marked[t] | pointer.own[t])))
     ]
     typed, keys = _typing(rest, pointer)
-    screen = (0, 0, width, height)
-    moved = {each.seconds: when for each, when in zip(found[1:], _movements(pointer, found), strict=False)}
-    pages = [
-        page
-        for page in _pages(found, screen)
-        if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
-        if page.start >= SOON and page.start - moved.get(page.start, -1.0) > BREAK and page.end - page.start < STREAMS
-    ]
-    alone = _alone(rest, pointer)
-    caused = [
-        evolve(each, boxes=left)
+    turned = _pages(found, (0, 0, width, height))
+    acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
+    alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
+    typed = [step for step in typed if step.box and not _elsewhen(step.box, step.start, alone, inside=True)]
+    rest = [
+        _Frame(each.t, each.seconds, left)
         for each in rest
         if each.t not in keys
-        if (left := tuple(b for b in each.boxes if not _by_itself(b, each, alone, pointer, found)))
+        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer, found)))
     ]
-    clicks = _clicks(caused, pages, typed, pointer, found)
+    moved = [-1.0, *_movements(pointer, found)]
+    pages = [
+        page
+        for t, page in turned
+        if page.start >= SOON and page.start - moved[t] > BREAK and page.end - page.start < STREAMS
+        if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
+    ]
+    clicks = _clicks(rest, pages, typed, pointer, found)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -164,10 +170,10 @@ def _alike(box: Box, other: Box) -> bool:
     return max(area(box), area(other)) < 5 * least and inside > 0.5 * least
 
 
-def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
-    """Frames in which most shapes are others, with the large changes around them."""
-    steps = list[Step]()
-    start, end = 0.0, -1.0
+def _pages(found: Sequence[Changes], screen: Box) -> list[tuple[int, Step]]:
+    """Frames in which most shapes are others, with the large changes around them; and the number of the first."""
+    steps = list[tuple[int, Step]]()
+    start, end = 0, -1.0
     shares = np.array([each.share for each in found])
     for t, each in enumerate(found):
         # What a ticker or a film changes all the time is not counted.
@@ -175,14 +181,15 @@ def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
         if share < SMALL or each.shift:
             continue
         if each.seconds - end > CALM:
-            start = 0.0
+            start = 0
         if share >= LARGE and not start:
-            start = each.seconds
+            start = t
         end = each.seconds
-        if steps and each.seconds - steps[-1].end < CALM:
-            steps[-1] = evolve(steps[-1], end=each.seconds)
+        if steps and each.seconds - steps[-1][1].end < CALM:
+            steps[-1] = steps[-1][0], evolve(steps[-1][1], end=each.seconds)
         elif each.new >= NEW:
-            steps.append(Step("page", start or each.seconds, each.seconds, box=screen))
+            start = start or t
+            steps.append((start, Step("page", found[start].seconds, each.seconds, box=screen)))
     return steps
 
 
@@ -200,13 +207,29 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
                 run.append((each, box))
             elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
                 runs.append([(each, box)])
-    steps, keys = list[Step](), set[int]()
+    steps, keys = list[tuple[int, Step]](), set[int]()
     for run in runs:
         places = {box[2] // 4 for _, box in run}
-        if len(places) >= 3 and _grows([box for _, box in run]):
-            steps.append(Step("type", run[0][0].seconds, run[-1][0].seconds, box=around([box for _, box in run])))
+        start, end = run[0][0].seconds, run[-1][0].seconds
+        if len(places) >= 3 and _grows([box for _, box in run]) and end - start >= FASTEST * (len(places) - 1):
+            steps.append((len(run), Step("type", start, end, box=around([box for _, box in run]))))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
-    return steps, keys
+    return _in_one_place(steps), keys
+
+
+def _in_one_place(runs: Sequence[tuple[int, Step]]) -> list[Step]:
+    """Typing, where runs at the same time are one: lines beside each other, or else the place with the most keys."""
+    steps = list[tuple[int, Step]]()
+    for count, step in sorted(runs, key=lambda run: run[1].start):
+        if not steps or step.start > steps[-1][1].end or step.box is None:
+            steps.append((count, step))
+            continue
+        most, last = steps[-1]
+        assert last.box is not None
+        near = meets(last.box, step.box, MOST_GLYPH // 2)
+        box = around([last.box, step.box]) if near else last.box if most >= count else step.box
+        steps[-1] = max(most, count), evolve(last, end=max(last.end, step.end), box=box)
+    return [step for _, step in steps]
 
 
 def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
@@ -254,13 +277,17 @@ def _by_itself(
     soon = [one for frame in found[each.t : each.t + VANISH] for one in frame.regions]
     if not at and any(one.restored and _alike(box, one.box) for one in soon):
         return True
+    return _elsewhen(box, each.seconds, alone, inside=not at)
+
+
+def _elsewhen(box: Box, seconds: float, alone: _Alone, *, inside: bool) -> bool:
+    """Whether a box, or what it is inside of, changes by itself at two other moments."""
     times, boxes = alone
-    shared = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
-    inside = shared.clip(0).prod(axis=1)
+    shared = (np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])).clip(0).prod(axis=1)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     least, most = np.minimum(areas, area(box)), np.maximum(areas, area(box))
-    alike = (most < 5 * least) & (inside > 0.5 * least)
-    moments = times[(alike | (not at) & (inside > 0.8 * area(box))) & (abs(times - each.seconds) > 0.5)]
+    same = (most < 5 * least) & (shared > 0.5 * least)
+    moments = times[(same | inside & (shared > 0.8 * area(box))) & (abs(times - seconds) > 0.5)]
     return bool(len(moments)) and float(np.ptp(moments)) > 0.5
 
 
@@ -316,7 +343,7 @@ def _clicks(
         beside = [box for box in beside if under is None or not meets(under, box, 4)]
         soon = came > last and each.seconds - came < LATE
         keys = any(step.end > came for step in typed if step.end < each.seconds)
-        if not turns and (keys or not at) and not (soon and (beside or each.pixels >= REMOTE)):
+        if not turns and (keys or not at) and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE)):
             continue
         used = clicked = True
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)
