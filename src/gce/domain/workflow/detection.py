@@ -205,7 +205,7 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
             run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
             if run is not None:
                 run.append((each, box))
-            elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
+            elif box[2] - box[0] <= MOST_GLYPH and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
                 runs.append([(each, box)])
     steps, keys = list[tuple[int, Step]](), set[int]()
     for run in runs:
@@ -230,6 +230,11 @@ def _in_one_place(runs: Sequence[tuple[int, Step]]) -> list[Step]:
         box = around([last.box, step.box]) if near else last.box if most >= count else step.box
         steps[-1] = max(most, count), evolve(last, end=max(last.end, step.end), box=box)
     return [step for _, step in steps]
+
+
+def _is_apart(box: Box, boxes: Sequence[Box]) -> bool:
+    """Whether nothing else of a frame is beside a box, as other parts of the outline of a field would be."""
+    return not any(meets(box, other, NEAR) for other in boxes if other is not box)
 
 
 def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:

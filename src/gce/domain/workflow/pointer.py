@@ -176,7 +176,7 @@ def _chained(
     few = here if len(here) <= FEW else {}
     small = [(n, one.box) for n, one in few.items() if _could_be(one.box) and one.pixels >= LEAST_PIXELS]
     came = [n for n, box in small if any(apart(box, one.box) <= SAME for one in earlier.values())]
-    goes = [n for n, box in small if any(apart(box, one.box) <= SAME for one in later.values())]
+    goes = [n for n, box in small if any(covered(box, one.box) > 0.8 for one in later.values())]
     pairs = [
         (_likeness(here[new].box, size(here[old].box)), old, new)
         for old in came

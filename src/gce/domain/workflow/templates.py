@@ -33,8 +33,8 @@ ALIKE = 14
 """Their mean difference in brightness, up to which two glimpses are of the same pointer."""
 ELSEWHERE, ASIDE = 24, 3
 """Pixels between two places of a pointer, and in the other direction."""
-REACH, BESIDE = 150, 40
-"""Pixels that a pointer moves in one frame at most, and within which it is found again after more."""
+REACH, START, BESIDE = 150, 80, 40
+"""Pixels that a pointer moves in one frame at most, from rest, and within which it is found again after more."""
 POINTS = 16
 """Pixels of a template that are compared first."""
 ROUGHLY, NEARLY = 34, 20
@@ -269,12 +269,13 @@ class _Follower:
             self._still += 1
             return self._seen()
         if found is None and self._place is not None:
-            reach = grown(self._box(), BESIDE if self._missing else REACH)
+            reach = grown(self._box(), BESIDE if self._missing else START if self._still > 1 else REACH)
             near = [each for each in boxes if meets(reach, each)]
             matches = (each for n in range(len(self._templates)) for each in self._matches(n, frame, near))
             found = min((each for each in matches if meets(reach, (*each[2:], *each[2:]), 1)), default=None)
         if found is None:
             self._missing += 1
+            self._still = 0
             return None
         _, n, x, y = found
         self._missing, self._still, self._place = 0, 0, (x, y)
@@ -288,7 +289,7 @@ class _Follower:
             gone = [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)] if there else []
             if self._still > 1:
                 # A hand that rested does not jump.
-                there = [match for match in there if meets(grown(self._box(), REACH), (*match[2:], *match[2:]), 1)]
+                there = [match for match in there if meets(grown(self._box(), START), (*match[2:], *match[2:]), 1)]
             if there and gone:
                 self.left = evolve(_seen(template, *min(gone)[2:]), leaves=True)
                 return min(there)
