@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
-from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets
+from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets, side
 from gce.domain.workflow.steps import Step
 
 __all__ = ["detect"]
@@ -51,6 +51,8 @@ HOVER, LATELY = 10, 30
 """Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
 MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
+MOST_POINTER, STARTS = 64, 5
+"""Pixels of a pointer's side, and frames in which it leaves."""
 VANISH = 6
 """Frames in which what had appeared vanishes."""
 ROW = 150
@@ -312,6 +314,13 @@ def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     return _moved(t, pointer) > STILL and not large
 
 
+def _leaves(t: int, pointer: Track) -> bool:
+    """Whether the pointer is elsewhere soon after a frame, so that what changes under it may be its start."""
+    before = pointer.rests[t - 1]
+    soon = [pointer.rests[n] for n in range(t, min(t + STARTS, len(pointer.rests))) if pointer.moves[n]]
+    return before is not None and any(tip is not None and dist(tip, before) > AWAY for tip in soon)
+
+
 def _moved(t: int, pointer: Track) -> float:
     """Pixels by which the pointer's tip moved with a frame."""
     before, after = pointer.rests[t - 1] if t else None, pointer.rests[t]
@@ -328,7 +337,7 @@ def _clicks(
     moved = _movements(pointer, found)
     last = -1.0  # click or key
     for each in rest:
-        goes = _goes(each.t, pointer, found)
+        goes = _goes(each.t, pointer, found) or (all(side(box) <= MOST_POINTER for box in each.boxes) and _leaves(each.t, pointer))
         came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:
             hovers = each.seconds - came <= BREAK and found[each.t].share < LARGE
