@@ -100,7 +100,7 @@ def _could_be(box: Box) -> bool:
 
 def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
-    found = _back_filled(found)
+    found = _back_filled(_without_pictures(found, marked))
     pointer = _Pointer()
     boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
     for t, each in enumerate(found):
@@ -141,6 +141,25 @@ def _calm(tips: list[tuple[float, float] | None], moves: list[bool]) -> None:
                 tips[t : back + 1] = [place] * (back + 1 - t)
                 moves[t : back + 1] = [False] * (back + 1 - t)
                 break
+
+
+def _without_pictures(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> list[Changes]:
+    """Without what looks like the pointer but rests while the pointer moves elsewhere, until it moves itself."""
+    kept = list(found)
+    picture: Box | None = None
+    for t in range(1, len(found) - 1):
+        here = _candidates(found[t], marked[t])
+        seen, before = found[t].pointer, found[t - 1].pointer
+        if seen is not None and before is not None and seen.box == before.box:
+            near = _candidates(found[t - 1], marked[t - 1]), here, _candidates(found[t + 1], marked[t + 1])
+            chained = _chained(*near)
+            if chained is not None and not meets(seen.box, here[chained[1]].box, MOST_SIDE):
+                picture = seen.box
+        if seen is not None and seen.box == picture:
+            kept[t] = evolve(found[t], pointer=None)
+        else:
+            picture = None
+    return kept
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
