@@ -94,7 +94,7 @@ def test_a_pointer_that_moves_over_a_page_is_no_step() -> None:
 
 
 def test_another_page_is_a_page_change_and_its_frames_are_no_clicks_without_a_pointer() -> None:
-    frames = [page(1)] * 20 + [page(2)] * 20
+    frames = [page(1)] * 20 + [np.roll(page(2), 12, axis=0)] * 20  # its lines are where the other page has none
     (step,) = steps_of(frames)
     assert (step.kind, step.box) == ("page", (0, 0, 640, 360))
     assert step.start == pytest.approx(20 / FPS)

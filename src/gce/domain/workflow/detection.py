@@ -61,6 +61,8 @@ LATE = 2.0
 """Seconds after which nobody clicks any more where the pointer has come to."""
 AWAY = 40
 """Pixels from a pointer beyond which it has no effect as it moves."""
+HAND, SURELY = 0.2, 1.0
+"""Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
 AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
 STREAMS = 4.0
@@ -101,7 +103,14 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     turned = _pages(found, (0, 0, width, height))
     acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
     alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
-    typed = [step for step in typed if step.box and not _elsewhen(step.box, step.start, alone, inside=True)]
+    moves = [each.seconds for each, moves in zip(found, pointer.moves, strict=True) if moves]
+    typed = [
+        step
+        for step in typed
+        if step.end - step.start > SURELY
+        or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
+        if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
+    ]
     rest = [
         _Frame(each.t, each.seconds, left)
         for each in rest
@@ -275,9 +284,7 @@ def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
     return np.array([seconds for seconds, _ in alone]), boxes
 
 
-def _by_itself(
-    box: Box, each: _Frame, alone: _Alone, pointer: Track, found: Sequence[Changes]
-) -> bool:
+def _by_itself(box: Box, each: _Frame, alone: _Alone, pointer: Track, found: Sequence[Changes]) -> bool:
     """Whether a place also changes at other moments without the pointer, or what had appeared there goes."""
     point = pointer.rests[each.t - 1]
     at = point is not None and meets(_pixel(point), box, NEAR)
@@ -337,7 +344,9 @@ def _clicks(
     moved = _movements(pointer, found)
     last = -1.0  # click or key
     for each in rest:
-        goes = _goes(each.t, pointer, found) or (all(side(box) <= MOST_POINTER for box in each.boxes) and _leaves(each.t, pointer))
+        goes = _goes(each.t, pointer, found) or (
+            all(side(box) <= MOST_POINTER for box in each.boxes) and _leaves(each.t, pointer)
+        )
         came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:
             hovers = each.seconds - came <= BREAK and found[each.t].share < LARGE
@@ -357,7 +366,11 @@ def _clicks(
         beside = [box for box in beside if under is None or not meets(under, box, 4)]
         soon = came > last and each.seconds - came < LATE
         keys = any(step.end > came for step in typed if step.end < each.seconds)
-        if not turns and (keys or not at) and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE)):
+        if (
+            not turns
+            and (keys or not at)
+            and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE))
+        ):
             continue
         used = clicked = True
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)

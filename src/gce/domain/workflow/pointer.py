@@ -188,9 +188,7 @@ def _touches(each: Changes, box: Box) -> bool:
     return any(meets(box, one.box) and side(one.box) <= 4 * MOST_SIDE for one in each.regions)
 
 
-def _chained(
-    earlier: dict[int, Region], here: dict[int, Region], later: dict[int, Region]
-) -> tuple[int, int] | None:
+def _chained(earlier: dict[int, Region], here: dict[int, Region], later: dict[int, Region]) -> tuple[int, int] | None:
     """What appeared with the frame before, goes, and appears elsewhere, to go with the next frame: a fast pointer."""
     few = here if len(here) <= FEW else {}
     small = [(n, one.box) for n, one in few.items() if _could_be(one.box) and one.pixels >= LEAST_PIXELS]

@@ -286,7 +286,11 @@ class _Follower:
         """The best match of a template in what changed that was none before, if another one was and is no more."""
         for n, template in enumerate(self._templates):
             there = [match for match in self._matches(n, frame, boxes) if _differs(template, before, match)]
-            gone = [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)] if there else []
+            gone = (
+                [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)]
+                if there
+                else []
+            )
             if self._still > 1:
                 # A hand that rested does not jump.
                 there = [match for match in there if meets(grown(self._box(), START), (*match[2:], *match[2:]), 1)]
