@@ -36,14 +36,6 @@ REST = 3
 """Frames in which what rests does not change."""
 MOST_GLIMPSES = 400
 """From which templates are learned: those of the first minutes, as a rule."""
-COARSE = 4
-"""Each how many pixels of a frame are remembered."""
-REMEMBERED, APART = 40, 0.25
-"""Frames that are remembered, and seconds between them."""
-LEAST_RESTORED = 400
-"""Pixels of a region that is compared with what was there."""
-SAME = 4.0
-"""Mean difference in brightness up to which a place looks the same."""
 LONGEST = 1.5
 """Seconds that a change to another page takes at most."""
 
@@ -82,7 +74,6 @@ def changes(shots: Iterable[Shot]) -> Iterator[Changes]:
     window = deque[tuple[Frame, tuple[Region, ...]]](maxlen=REST + 2)
     calm, since = before, 0.0  # the last frame of a calm screen
     seen = 0
-    past = deque[Shot](maxlen=REMEMBERED)
     shares = deque[float](maxlen=15)
     for shot in shots:
         height, width = (n // TILE * TILE for n in shot.frame.shape)
@@ -90,7 +81,6 @@ def changes(shots: Iterable[Shot]) -> Iterator[Changes]:
         if before is not None and calm is not None and before.frame.shape == shot.frame.shape:
             found = _between(before.frame, shot)
             shares.append(found.share)
-            found = evolve(found, regions=tuple(_compared(each, shot, before.frame, past) for each in found.regions))
             if found.share < QUIET + float(np.median(shares)) or found.shift or shot.seconds - since > LONGEST:
                 calm, since = shot, shot.seconds
             elif found.share >= NOTED:
@@ -104,24 +94,6 @@ def changes(shots: Iterable[Shot]) -> Iterator[Changes]:
         else:
             calm, since = shot, shot.seconds
         before = shot
-        if not past or shot.seconds - past[-1].seconds >= APART:
-            past.append(evolve(shot, frame=shot.frame[::COARSE, ::COARSE].copy()))
-
-
-def _compared(region: Region, shot: Shot, before: Frame, past: Iterable[Shot]) -> Region:
-    """The region, marked if it looks as it did more than `LONGEST` seconds ago, and differently in between."""
-    if region.pixels < LEAST_RESTORED:
-        return region
-    left, top, right, bottom = (-(-each // COARSE) for each in region.box)
-    now, last = (each[::COARSE, ::COARSE][top:bottom, left:right] for each in (shot.frame, before))
-    if not now.size or _mean_difference(now, last) < SAME:
-        return region
-    earlier = (each.frame[top:bottom, left:right] for each in past if shot.seconds - each.seconds > LONGEST)
-    return evolve(region, restored=any(_mean_difference(now, each) < SAME for each in earlier))
-
-
-def _mean_difference(first: Frame, second: Frame) -> float:
-    return float((np.maximum(first, second) - np.minimum(first, second)).mean())
 
 
 def _between(before: Frame, shot: Shot) -> Changes:

@@ -7,7 +7,7 @@ and again, such as carets, clocks and spinners, are no step. What is typed is re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import dist
 
@@ -53,8 +53,6 @@ MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
 MOST_POINTER, STARTS = 64, 5
 """Pixels of a pointer's side, and frames in which it leaves."""
-VANISH = 6
-"""Frames in which what had appeared vanishes."""
 ROW = 150
 """Pixels from the tip to a mark on the same line, whose label it points at."""
 LATE = 2.0
@@ -65,8 +63,6 @@ HAND, SURELY = 0.2, 1.0
 """Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
 AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
-STREAMS = 4.0
-"""Seconds for which another page appears at most."""
 PAUSE, FASTEST = 0.9, 0.05
 """Seconds between two keys at most, and on average at least."""
 
@@ -104,24 +100,24 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
     alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
     moves = [each.seconds for each, moves in zip(found, pointer.moves, strict=True) if moves]
-    typed = [
+    typed = _in_one_place(
         step
         for step in typed
         if step.end - step.start > SURELY
         or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
         if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
-    ]
+    )
     rest = [
         _Frame(each.t, each.seconds, left)
         for each in rest
         if each.t not in keys
-        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer, found)))
+        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer)))
     ]
     moved = [-1.0, *_movements(pointer, found)]
     pages = [
         page
         for t, page in turned
-        if page.start >= SOON and page.start - moved[t] > BREAK and page.end - page.start < STREAMS
+        if page.start >= SOON and page.start - moved[t] > BREAK
         if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
     ]
     clicks = _clicks(rest, pages, typed, pointer, found)
@@ -215,32 +211,32 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
         for box in small:
             run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
             if run is not None:
-                run.append((each, box))
+                if len(each.boxes) <= 3 or box[2] - box[0] <= MOST_GLYPH:
+                    run.append((each, box))
             elif box[2] - box[0] <= MOST_GLYPH and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
                 runs.append([(each, box)])
-    steps, keys = list[tuple[int, Step]](), set[int]()
+    steps, keys = list[Step](), set[int]()
     for run in runs:
         places = {box[2] // 4 for _, box in run}
         start, end = run[0][0].seconds, run[-1][0].seconds
         if len(places) >= 3 and _grows([box for _, box in run]) and end - start >= FASTEST * (len(places) - 1):
-            steps.append((len(run), Step("type", start, end, box=around([box for _, box in run]))))
+            steps.append(Step("type", start, end, box=around([box for _, box in run])))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
-    return _in_one_place(steps), keys
+    return steps, keys
 
 
-def _in_one_place(runs: Sequence[tuple[int, Step]]) -> list[Step]:
-    """Typing, where runs at the same time are one: lines beside each other, or else the place with the most keys."""
-    steps = list[tuple[int, Step]]()
-    for count, step in sorted(runs, key=lambda run: run[1].start):
-        if not steps or step.start > steps[-1][1].end or step.box is None:
-            steps.append((count, step))
+def _in_one_place(runs: Iterable[Step]) -> list[Step]:
+    """Typing, where runs at the same time are one: lines beside each other, or else the larger place."""
+    steps = list[Step]()
+    for step in sorted(runs, key=lambda run: run.start):
+        last = steps[-1] if steps else None
+        if last is None or step.start > last.end or step.box is None or last.box is None:
+            steps.append(step)
             continue
-        most, last = steps[-1]
-        assert last.box is not None
         near = meets(last.box, step.box, MOST_GLYPH // 2)
-        box = around([last.box, step.box]) if near else last.box if most >= count else step.box
-        steps[-1] = max(most, count), evolve(last, end=max(last.end, step.end), box=box)
-    return [step for _, step in steps]
+        box = around([last.box, step.box]) if near else max(last.box, step.box, key=area)
+        steps[-1] = evolve(last, end=max(last.end, step.end), box=box)
+    return steps
 
 
 def _is_apart(box: Box, boxes: Sequence[Box]) -> bool:
@@ -284,14 +280,10 @@ def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
     return np.array([seconds for seconds, _ in alone]), boxes
 
 
-def _by_itself(box: Box, each: _Frame, alone: _Alone, pointer: Track, found: Sequence[Changes]) -> bool:
-    """Whether a place also changes at other moments without the pointer, or what had appeared there goes."""
+def _by_itself(box: Box, each: _Frame, alone: _Alone, pointer: Track) -> bool:
+    """Whether a place also changes at other moments without the pointer; around the pointer, the same place."""
     point = pointer.rests[each.t - 1]
-    at = point is not None and meets(_pixel(point), box, NEAR)
-    soon = [one for frame in found[each.t : each.t + VANISH] for one in frame.regions]
-    if not at and any(one.restored and _alike(box, one.box) for one in soon):
-        return True
-    return _elsewhen(box, each.seconds, alone, inside=not at)
+    return _elsewhen(box, each.seconds, alone, inside=point is None or not meets(_pixel(point), box, NEAR))
 
 
 def _elsewhen(box: Box, seconds: float, alone: _Alone, *, inside: bool) -> bool:

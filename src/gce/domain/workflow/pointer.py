@@ -7,7 +7,6 @@ frame that draws it there and with the one that draws it elsewhere. At rest it c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import dist
 
 import numpy as np
 from attrs import evolve, frozen
@@ -37,8 +36,6 @@ FEW = 8
 """Regions of a frame in which a fast pointer is looked for."""
 SAME = 3
 """Pixels by which the sides of a box differ that changes twice."""
-FLICKER, BACK = 20, 6
-"""Pixels and frames by which the pointer's tip changes with its look, but not its place."""
 DOUBT = 4
 """Frames in which a pointer appears again after a large change under it."""
 
@@ -100,7 +97,7 @@ def _could_be(box: Box) -> bool:
 
 def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
-    found = _back_filled(_without_pictures(found, marked))
+    found = _back_filled(found)
     pointer = _Pointer()
     boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
     for t, each in enumerate(found):
@@ -125,41 +122,7 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
         moves.append(bool(used))
         own.append(used)
     tips = _tips(found, boxes, moves, own)
-    _calm(tips, moves)
     return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips))
-
-
-def _calm(tips: list[tuple[float, float] | None], moves: list[bool]) -> None:
-    """Undo what is no movement: another look of the pointer, a few pixels away, and back at the same place soon."""
-    for t in range(1, len(tips)):
-        place, tip = tips[t - 1], tips[t]
-        if place is None or tip is None or not 2 < dist(place, tip) <= FLICKER:
-            continue
-        for back in range(t + 1, min(t + BACK, len(tips))):
-            later = tips[back]
-            if later is not None and dist(later, place) <= 2:
-                tips[t : back + 1] = [place] * (back + 1 - t)
-                moves[t : back + 1] = [False] * (back + 1 - t)
-                break
-
-
-def _without_pictures(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> list[Changes]:
-    """Without what looks like the pointer but rests while the pointer moves elsewhere, until it moves itself."""
-    kept = list(found)
-    picture: Box | None = None
-    for t in range(1, len(found) - 1):
-        here = _candidates(found[t], marked[t])
-        seen, before = found[t].pointer, found[t - 1].pointer
-        if seen is not None and before is not None and seen.box == before.box:
-            near = _candidates(found[t - 1], marked[t - 1]), here, _candidates(found[t + 1], marked[t + 1])
-            chained = _chained(*near)
-            if chained is not None and not meets(seen.box, here[chained[1]].box, MOST_SIDE):
-                picture = seen.box
-        if seen is not None and seen.box == picture:
-            kept[t] = evolve(found[t], pointer=None)
-        else:
-            picture = None
-    return kept
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
@@ -387,24 +350,19 @@ def _far_corner(place: Box, union: Box, usual: tuple[float, float]) -> Box:
 def _tips(
     found: Sequence[Changes], boxes: Sequence[Box | None], moves: Sequence[bool], own: Sequence[frozenset[int]]
 ) -> list[tuple[float, float] | None]:
-    """The tip at each frame: at rest from the last movements before and the first one after."""
+    """The tip at each frame, at rest from the last movements before."""
     tips: list[tuple[float, float] | None] = [None] * len(found)
     moving = [t for t, each in enumerate(moves) if each]
     for number, t in enumerate(moving):
         end = moving[number + 1] if number + 1 < len(moving) else len(found)
         box = boxes[t]
         assert box is not None
-        here = [_seen(found[t], own[t], box)]
-        if end < len(found) and (after := _left(found[end], own[end], box)) is not None:
-            here.append(after)
-        best, mask = min(here, key=lambda each: area(each[0]) if _could_be(each[0]) else 10**6)
+        mask = _seen(found[t], own[t], box)
         before = moving[number - 1] if number else t
         earlier = boxes[before]
         assert earlier is not None
-        beam = any(
-            mask is not None and is_beam(mask) for _, mask in (*here, _seen(found[before], own[before], earlier))
-        )
-        tips[t:end] = [_tip(best, mask, beam=beam)] * (end - t)
+        beam = any(each is not None and is_beam(each) for each in (mask, _seen(found[before], own[before], earlier)))
+        tips[t:end] = [_tip(box, mask, beam=beam)] * (end - t)
     last: Seen | None = None
     for t, each in enumerate(found):
         if each.pointer is not None:
@@ -416,22 +374,14 @@ def _tips(
     return tips
 
 
-def _seen(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None]:
-    """The box of the pointer where it came to rest, and which of its pixels changed."""
+def _seen(each: Changes, own: frozenset[int], box: Box) -> NDArray[np.bool_] | None:
+    """Which pixels of the pointer's box changed as it came to rest; None where that is not known."""
     ends = [each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.8]
     region = min(ends, key=lambda region: area(region.box), default=None)
     if region is None or region.mask is None:
-        return box, None
-    left, top = region.box[:2]
-    return box, region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
-
-
-def _left(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None] | None:
-    """As `_seen`, from the frame with which it leaves, where that shows its old place alone."""
-    region = next((each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.5), None)
-    if region is None or area(region.box) > 1.5 * area(box) or not _could_be(region.box):
         return None
-    return region.box, region.mask
+    left, top = region.box[:2]
+    return region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
 
 
 def _tip(box: Box, mask: NDArray[np.bool_] | None, *, beam: bool) -> tuple[float, float]:

@@ -49,8 +49,6 @@ class Region:
     pixels: int
     mask: NDArray[np.bool_] | None = field(default=None, repr=False)
     """Which pixels of the box changed; None for a large region."""
-    restored: bool = False
-    """Whether the box looks again as it did some seconds before."""
 
 
 def size(box: Box) -> tuple[int, int]:
