@@ -1,8 +1,10 @@
 """From changes to steps: clicks, typing, scrolling and other pages.
 
-A click is a change while the pointer rests, that begins where it points or is another page; what changes while it moves
-is taken for an effect of hovering. Typing is a row of small changes that grows to the right. Places that change again
-and again, such as carets, clocks and spinners, are no step. What is typed is read elsewhere.
+Each step of a person has a cause. A click is a change soon after the pointer has come to rest, where it points, on the
+same line, or far away; what changes as it moves, or goes on changing as it comes to rest, is an effect of hovering.
+The wheel scrolls what the pointer rests in. Another page appears while the pointer rests. Typing is a row of small
+changes that grows to the right. What also changes at other moments without the pointer moves by itself, and carets,
+clocks and spinners do: they are no step. What is typed is read elsewhere.
 """
 
 from __future__ import annotations
