@@ -94,7 +94,7 @@ def test_a_pointer_that_moves_over_a_page_is_no_step() -> None:
 
 
 def test_another_page_is_a_page_change_and_its_frames_are_no_clicks_without_a_pointer() -> None:
-    frames = [page(1)] * 20 + [page(2)] * 20
+    frames = [page(1)] * 20 + [np.roll(page(2), 12, axis=0)] * 20  # its lines are where the other page has none
     (step,) = steps_of(frames)
     assert (step.kind, step.box) == ("page", (0, 0, 640, 360))
     assert step.start == pytest.approx(20 / FPS)
@@ -112,6 +112,29 @@ def test_letters_that_appear_one_after_another_are_typing() -> None:
     assert step.kind == "type"
     assert [step.start, step.end] == pytest.approx([10 / FPS, 31 / FPS])
     assert step.box == (200, 100, 278, 114)
+
+
+def test_a_message_that_vanishes_is_no_click() -> None:
+    """It appears with a click on the button, and goes when the pointer has come to another place."""
+    frames, seconds = clicked()
+    frames += [frames[-1]] * 20
+    press = round(seconds * FPS)
+    for frame in frames[press : press + 30]:
+        frame[4:30, 20:300] = 60
+    (step,) = steps_of(frames)
+    assert step.kind == "click" and abs(step.start - seconds) <= 0.1
+
+
+def test_the_mark_of_a_label_that_is_clicked_changes_on_its_line() -> None:
+    still = page()
+    marked = still.copy()
+    marked[212:224, 226:238] = 0
+    frames = [with_arrow(still, 100, 80)] * 8 + [with_arrow(still, x, y) for x, y in path((100, 80), (330, 212), 12)]
+    press = len(frames) + 6
+    frames += [with_arrow(still, 330, 212)] * 6 + [with_arrow(marked, 330, 212)] * 12
+    frames += [with_arrow(marked, x, y) for x, y in path((330, 212), (500, 300), 12)]
+    (step,) = steps_of(frames)
+    assert step.kind == "click" and abs(step.start - press / FPS) <= 0.1
 
 
 def test_a_caret_a_clock_and_a_spinner_are_no_steps() -> None:
@@ -186,6 +209,11 @@ def test_scrolling_adds_up_and_down_is_positive() -> None:
     frames = [paper[:360]] * 10 + [paper[40 * n : 360 + 40 * n] for n in range(1, 6)] + [paper[200:560]] * 10
     (step,) = steps_of(frames)
     assert (step.kind, step.distance) == ("scroll", 200)
+
+
+def test_a_page_that_moves_once_without_the_pointer_is_not_scrolled() -> None:
+    paper = long_page()
+    assert steps_of([paper[:360]] * 10 + [paper[40:400]] * 20 + [paper[80:440]] * 20) == []
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 20))

@@ -185,7 +185,7 @@ def shift_between(before: Frame, after: Frame, area: Box) -> int:
         if 0 < abs(shift) < 0.45 * len(first) and len(found) < CANDIDATES:
             found.append((_error(first, second, shift), shift))
     error, shift = min(found, default=(np.inf, 0))
-    return shift if still > 1 and error < 0.3 * still else 0
+    return shift if still > 1 and error < 0.4 * still else 0
 
 
 def _strips(part: Frame) -> NDArray[np.float32]:

@@ -1,22 +1,25 @@
 """From changes to steps: clicks, typing, scrolling and other pages.
 
-A click is a change while the pointer rests, that begins where it points or is another page; what changes while it moves
-is taken for an effect of hovering. Typing is a row of small changes that grows to the right. Places that change again
-and again, such as carets, clocks and spinners, are no step. What is typed is read elsewhere.
+Each step of a person has a cause. A click is a change soon after the pointer has come to rest, where it points, on the
+same line, or far away; what changes as it moves, or goes on changing as it comes to rest, is an effect of hovering.
+The wheel scrolls what the pointer rests in. Another page appears while the pointer rests. Typing is a row of small
+changes that grows to the right. What also changes at other moments without the pointer moves by itself, and carets,
+clocks and spinners do: they are no step. What is typed is read elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import dist
 
 import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
-from gce.domain.workflow.regions import Box, Region, area, around, covered, grown, meets
+from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets, side
 from gce.domain.workflow.steps import Step
 
 __all__ = ["detect"]
@@ -24,7 +27,7 @@ __all__ = ["detect"]
 CALM, BREAK, LONGEST = 0.34, 0.1, 1.2
 """Seconds without a change after which the next one begins anew, after a click and after others, and for how long one
 goes on at most."""
-NEW = 0.55
+NEW = 0.6
 """Share of the shapes that are others, from which a screen is another page."""
 SMALL, LARGE = 0.005, 0.03
 """Share of the tiles that change while another page appears, and with which it begins to."""
@@ -46,8 +49,24 @@ MOST_GLYPH = 48
 """Pixels: the height and width of what one key changes at most, twice in width."""
 SOON = 0.35
 """Seconds before typing or scrolling in which what changes belongs to it."""
-PAUSE = 0.9
-"""Seconds between two keys at most."""
+HOVER, LATELY = 10, 30
+"""Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
+MOST_BOXES = 16
+"""Of a frame, that are remembered to tell what changes by itself."""
+MOST_POINTER, STARTS = 64, 5
+"""Pixels of a pointer's side, and frames in which it leaves."""
+ROW = 150
+"""Pixels from the tip to a mark on the same line, whose label it points at."""
+LATE = 2.0
+"""Seconds after which nobody clicks any more where the pointer has come to."""
+AWAY = 40
+"""Pixels from a pointer beyond which it has no effect as it moves."""
+HAND, SURELY = 0.2, 1.0
+"""Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
+AFTER_ACT = 1.0
+"""Seconds after a key or another page in which it has effects."""
+PAUSE, FASTEST = 0.9, 0.05
+"""Seconds between two keys at most, and on average at least."""
 
 
 @frozen(eq=False)
@@ -56,27 +75,54 @@ class _Frame:
 
     t: int
     seconds: float
-    boxes: tuple[Box, ...]
-    pixels: int
+    regions: tuple[Region, ...]
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        return tuple(region.box for region in self.regions)
+
+
+_Alone = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Seconds, and boxes (n, 4)."""
 
 
 def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     """The steps that changes of a recording of this size show, in order of time; typing without its text."""
     marked = steady(found)
     pointer = track(found, marked)
-    found = _without_opened(found, pointer)
-    scrolls = _scrolls(found)
+    scrolls = _scrolls(found, pointer)
     rest = [
-        _Frame(t, each.seconds, boxes, sum(each.regions[n].pixels for n in left))
+        _Frame(t, each.seconds, left)
         for t, each in enumerate(found)
         if not _during(each.seconds, scrolls, 0.25)
-        and (left := [n for n, region in enumerate(each.regions) if _counts(region, n, marked[t] | pointer.own[t])])
-        and (boxes := tuple(each.regions[n].box for n in left))
+        if (left := tuple(one for n, one in enumerate(each.regions) if _counts(one, n, marked[t] | pointer.own[t])))
     ]
     typed, keys = _typing(rest, pointer)
-    screen = (0, 0, width, height)
-    pages = [page for page in _pages(found, screen) if not _during(page.start, typed, 0.1)]
-    clicks = _clicks([each for each in rest if each.t not in keys], pages, pointer, found)
+    turned = _pages(found, (0, 0, width, height))
+    acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
+    alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
+    moves = [each.seconds for each, moves in zip(found, pointer.moves, strict=True) if moves]
+    typed = _in_one_place(
+        step
+        for step in typed
+        if step.end - step.start > SURELY
+        or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
+        if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
+    )
+    rest = [
+        _Frame(each.t, each.seconds, left)
+        for each in rest
+        if each.t not in keys
+        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer)))
+    ]
+    moved = [-1.0, *_movements(pointer, found)]
+    pages = [
+        page
+        for t, page in turned
+        if page.start >= SOON and page.start - moved[t] > BREAK
+        if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
+    ]
+    clicks = _clicks(rest, pages, typed, pointer, found)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -87,44 +133,56 @@ def _counts(region: Region, number: int, explained: frozenset[int]) -> bool:
     return number not in explained and region.pixels >= LEAST_EFFECT and region.box[2] - region.box[0] > THIN
 
 
-def _without_opened(found: Sequence[Changes], pointer: Track) -> list[Changes]:
-    """Changes in which what moves below the pointer, at a click that opens or closes something, is no scrolling."""
-    shifts = [each.seconds for each in found if each.shift]
-    kept = []
-    for t, each in enumerate(found):
-        point = pointer.rests[t - 1] if t else None
-        alone = each.shift and sum(abs(each.seconds - other) < 0.5 for other in shifts) == 1
-        if alone and point is not None:
-            left, top, right, _ = each.area
-            if point[1] < top + OPENS or not left <= point[0] < right:
-                each = evolve(each, shift=0)
-        kept.append(each)
-    return kept
-
-
 def _during(seconds: float, steps: Sequence[Step], after: float) -> bool:
     return any(step.start <= seconds <= step.end + after for step in steps)
 
 
-def _scrolls(found: Sequence[Changes]) -> list[Step]:
-    """Frames that are shifted the same way, at most half a second apart."""
-    steps = list[Step]()
-    for each in found:
-        if not each.shift:
-            continue
-        last = steps[-1] if steps else None
-        if last is not None and each.seconds - last.end < 0.5 and last.distance * each.shift > 0 and last.box:
-            box = around([last.box, each.area])
-            steps[-1] = evolve(last, end=each.seconds, distance=last.distance + each.shift, box=box)
-        else:
-            steps.append(Step("scroll", each.seconds, each.seconds, box=each.area, distance=float(each.shift)))
-    return steps
+def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
+    """Shifts the same way, at most half a second apart, of an area in which the pointer rests, as the wheel scrolls.
+
+    A lone one counts only in an area that never shifts so without the pointer, as a list of messages does.
+    """
+    groups = list[list[int]]()
+    for t, each in enumerate(found):
+        if each.shift:
+            last = found[groups[-1][-1]] if groups else None
+            if last is not None and each.seconds - last.seconds < 0.5 and last.shift * each.shift > 0:
+                groups[-1].append(t)
+            else:
+                groups.append([t])
+    steps, others = list[Step](), list[Step]()
+    for group in groups:
+        first, last, box = found[group[0]], found[group[-1]], around([found[t].area for t in group])
+        distance = float(sum(found[t].shift for t in group))
+        step = Step("scroll", first.seconds, last.seconds, box=box, distance=distance)
+        (steps if _is_below(pointer, group[0], box, OPENS if len(group) == 1 else 0) else others).append(step)
+    return [step for step in steps if step.end > step.start or not any(_same_way(step, other) for other in others)]
 
 
-def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
-    """Frames in which most shapes are others, with the large changes around them."""
-    steps = list[Step]()
-    start, end = 0.0, -1.0
+def _is_below(pointer: Track, t: int, box: Box, opens: int) -> bool:
+    """Whether a pointer rests in a box before a frame, below the first pixels of it; or none is known."""
+    point = pointer.rests[t - 1] if t else None
+    if point is None:
+        return opens == 0
+    return not pointer.moves[t] and box[0] <= point[0] < box[2] and box[1] + opens <= point[1] < box[3]
+
+
+def _same_way(step: Step, other: Step) -> bool:
+    return step.distance * other.distance > 0 and _alike(step.box or (0, 0, 0, 0), other.box or (0, 0, 0, 0))
+
+
+def _alike(box: Box, other: Box) -> bool:
+    """Whether two changes may be of one thing: they are about as large, and most of the smaller one is common."""
+    shared = common(box, other)
+    least = min(area(box), area(other))
+    inside = max(shared[2] - shared[0], 0) * max(shared[3] - shared[1], 0)
+    return max(area(box), area(other)) < 5 * least and inside > 0.5 * least
+
+
+def _pages(found: Sequence[Changes], screen: Box) -> list[tuple[int, Step]]:
+    """Frames in which most shapes are others, with the large changes around them; and the number of the first."""
+    steps = list[tuple[int, Step]]()
+    start, end = 0, -1.0
     shares = np.array([each.share for each in found])
     for t, each in enumerate(found):
         # What a ticker or a film changes all the time is not counted.
@@ -132,14 +190,15 @@ def _pages(found: Sequence[Changes], screen: Box) -> list[Step]:
         if share < SMALL or each.shift:
             continue
         if each.seconds - end > CALM:
-            start = 0.0
+            start = 0
         if share >= LARGE and not start:
-            start = each.seconds
+            start = t
         end = each.seconds
-        if steps and each.seconds - steps[-1].end < CALM:
-            steps[-1] = evolve(steps[-1], end=each.seconds)
+        if steps and each.seconds - steps[-1][1].end < CALM:
+            steps[-1] = steps[-1][0], evolve(steps[-1][1], end=each.seconds)
         elif each.new >= NEW:
-            steps.append(Step("page", start or each.seconds, each.seconds, box=screen))
+            start = start or t
+            steps.append((start, Step("page", found[start].seconds, each.seconds, box=screen)))
     return steps
 
 
@@ -154,16 +213,37 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
         for box in small:
             run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
             if run is not None:
-                run.append((each, box))
-            elif box[2] - box[0] <= MOST_GLYPH and (alone or len(small) == 1):
+                if len(each.boxes) <= 3 or box[2] - box[0] <= MOST_GLYPH:
+                    run.append((each, box))
+            elif box[2] - box[0] <= MOST_GLYPH and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
                 runs.append([(each, box)])
     steps, keys = list[Step](), set[int]()
     for run in runs:
         places = {box[2] // 4 for _, box in run}
-        if len(places) >= 3 and _grows([box for _, box in run]):
-            steps.append(Step("type", run[0][0].seconds, run[-1][0].seconds, box=around([box for _, box in run])))
+        start, end = run[0][0].seconds, run[-1][0].seconds
+        if len(places) >= 3 and _grows([box for _, box in run]) and end - start >= FASTEST * (len(places) - 1):
+            steps.append(Step("type", start, end, box=around([box for _, box in run])))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
     return steps, keys
+
+
+def _in_one_place(runs: Iterable[Step]) -> list[Step]:
+    """Typing, where runs at the same time are one: lines beside each other, or else the larger place."""
+    steps = list[Step]()
+    for step in sorted(runs, key=lambda run: run.start):
+        last = steps[-1] if steps else None
+        if last is None or step.start > last.end or step.box is None or last.box is None:
+            steps.append(step)
+            continue
+        near = meets(last.box, step.box, MOST_GLYPH // 2)
+        box = around([last.box, step.box]) if near else max(last.box, step.box, key=area)
+        steps[-1] = evolve(last, end=max(last.end, step.end), box=box)
+    return steps
+
+
+def _is_apart(box: Box, boxes: Sequence[Box]) -> bool:
+    """Whether nothing else of a frame is beside a box, as other parts of the outline of a field would be."""
+    return not any(meets(box, other, NEAR) for other in boxes if other is not box)
 
 
 def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
@@ -185,6 +265,45 @@ def _grows(boxes: Sequence[Box]) -> bool:
     return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
 
 
+def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
+    """What changes away from a pointer that moves, or has rested for long."""
+    alone = list[tuple[float, Box]]()
+    for each in rest:
+        recent = [t for t in range(max(each.t - LATELY, 0), each.t + 1) if pointer.rests[t] is not None]
+        if not recent:
+            continue
+        if any(pointer.moves[t] for t in recent[-2:]) or not any(pointer.moves[t] for t in recent):
+            alone += [
+                (each.seconds, box)
+                for box in each.boxes[:MOST_BOXES]
+                if not any(meets(_pixel(pointer.rests[t]), box, AWAY) for t in recent[-HOVER:])
+            ]
+    boxes = np.array([box for _, box in alone], np.int64).reshape(-1, 4)
+    return np.array([seconds for seconds, _ in alone]), boxes
+
+
+def _by_itself(box: Box, each: _Frame, alone: _Alone, pointer: Track) -> bool:
+    """Whether a place also changes at other moments without the pointer; around the pointer, the same place."""
+    point = pointer.rests[each.t - 1]
+    return _elsewhen(box, each.seconds, alone, inside=point is None or not meets(_pixel(point), box, NEAR))
+
+
+def _elsewhen(box: Box, seconds: float, alone: _Alone, *, inside: bool) -> bool:
+    """Whether a box, or what it is inside of, changes by itself at two other moments."""
+    times, boxes = alone
+    shared = (np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])).clip(0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    least, most = np.minimum(areas, area(box)), np.maximum(areas, area(box))
+    same = (most < 5 * least) & (shared > 0.5 * least)
+    moments = times[(same | inside & (shared > 0.8 * area(box))) & (abs(times - seconds) > 0.5)]
+    return bool(len(moments)) and float(np.ptp(moments)) > 0.5
+
+
+def _pixel(point: tuple[float, float] | None) -> Box:
+    assert point is not None
+    return int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1
+
+
 def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
     before, after = pointer.rests[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
@@ -196,40 +315,70 @@ def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     return _moved(t, pointer) > STILL and not large
 
 
+def _leaves(t: int, pointer: Track) -> bool:
+    """Whether the pointer is elsewhere soon after a frame, so that what changes under it may be its start."""
+    before = pointer.rests[t - 1]
+    soon = [pointer.rests[n] for n in range(t, min(t + STARTS, len(pointer.rests))) if pointer.moves[n]]
+    return before is not None and any(tip is not None and dist(tip, before) > AWAY for tip in soon)
+
+
 def _moved(t: int, pointer: Track) -> float:
     """Pixels by which the pointer's tip moved with a frame."""
     before, after = pointer.rests[t - 1] if t else None, pointer.rests[t]
     return dist(before, after) if before and after and pointer.moves[t] else 0.0
 
 
-def _clicks(rest: Sequence[_Frame], pages: Sequence[Step], pointer: Track, found: Sequence[Changes]) -> list[Step]:
-    """Changes at the tip of a pointer that rests, large ones elsewhere after it has come there, and other pages."""
+def _clicks(
+    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+) -> list[Step]:
+    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages."""
     steps = list[Step]()
     began = ended = -1.0
     used = clicked = False
-    came = True  # since the last click
-    moved = 0
+    moved = _movements(pointer, found)
+    last = -1.0  # click or key
     for each in rest:
-        came = came or any(pointer.moves[moved : each.t])
-        moved = each.t
-        goes = _goes(each.t, pointer, found)
+        goes = _goes(each.t, pointer, found) or (
+            all(side(box) <= MOST_POINTER for box in each.boxes) and _leaves(each.t, pointer)
+        )
+        came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:
-            began, used, clicked = each.seconds, False, False
+            hovers = each.seconds - came <= BREAK and found[each.t].share < LARGE
+            began, used, clicked = each.seconds, hovers, False
         ended = each.seconds
         point = pointer.rests[each.t - 1] if each.t else None
-        if used or each.seconds - began > 0.3 or point is None or goes:
+        if used or each.seconds - began > 0.3 or each.seconds < SOON or point is None or goes:
             used = used or goes
             continue
-        place = (int(point[0]), int(point[1]), int(point[0]) + 1, int(point[1]) + 1)
+        last = max([last, *(step.end for step in typed if step.end < each.seconds)])
+        place = _pixel(point)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
         under = pointer.boxes[each.t - 1]
         at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
-        if not at and not turns and (each.pixels < REMOTE or not came):
+        beside = [box for box in each.boxes if meets(place, box, ROW) and box[1] <= point[1] < box[3]]
+        beside = [box for box in beside if under is None or not meets(under, box, 4)]
+        soon = came > last and each.seconds - came < LATE
+        keys = any(step.end > came for step in typed if step.end < each.seconds)
+        if (
+            not turns
+            and (keys or not at)
+            and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE))
+        ):
             continue
         used = clicked = True
-        came = False
         seconds = round(max(0.0, each.seconds - (BEFORE_PAGE if turns else PRESS)), 3)
-        box = min(at, key=area, default=each.boxes[0])
+        last = each.seconds
+        box = min(at or beside, key=area, default=each.boxes[0])
         steps.append(Step("click", seconds, seconds, point=point, box=box))
     return steps
+
+
+def _movements(pointer: Track, found: Sequence[Changes]) -> list[float]:
+    """When the pointer's tip last moved, at each frame."""
+    last, moved = -1.0, list[float]()
+    for t, each in enumerate(found):
+        if t and pointer.moves[t] and pointer.rests[t] != pointer.rests[t - 1]:
+            last = each.seconds
+        moved.append(last)
+    return moved

@@ -28,8 +28,14 @@ AROUND, SOON = 3.0, 0.6
 """Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
 RESTS = 3
 """Frames for which what rests stays."""
+TOGETHER = 1.0
+"""Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
-"""Pixels by which what a pointer leaves differs from its box, at most."""
+"""Pixels by which what a pointer.leaves differs from its box, at most."""
+FEW = 8
+"""Regions of a frame in which a fast pointer is looked for."""
+SAME = 3
+"""Pixels by which the sides of a box differ that changes twice."""
 DOUBT = 4
 """Frames in which a pointer appears again after a large change under it."""
 
@@ -69,11 +75,11 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
         for each in around
         if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_REGIONS])
     ]
+    bins = sorted({int(each / BIN) for each in seconds})
     for low, high in ((-SOON, SOON), (-SOON, 0.0), (0.0, SOON)):
         frames = sum(low <= each.seconds - now <= high for each in around)
         if frames >= 5 and sum(low <= each - now <= high for each in seconds) >= 0.7 * frames:
-            return True
-    bins = sorted({int(each / BIN) for each in seconds})
+            return len(bins) >= 5
     length = (around[-1].seconds - around[0].seconds) / BIN
     before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
     return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
@@ -97,6 +103,7 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
     for t, each in enumerate(found):
         here = _candidates(each, marked[t])
         later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
+        earlier = _candidates(found[t - 1], marked[t - 1]) if t else {}
         if each.pointer is not None:
             all_here = dict(enumerate(each.regions)) if not each.shift else {}
             moved, used = pointer.is_at(each.pointer.box, all_here)
@@ -104,26 +111,60 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
             moves.append(moved)
             own.append(used)
             continue
+        if (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
+            _, used = pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})
+            boxes.append(pointer.place)
+            moves.append(True)
+            own.append(used)
+            continue
         used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
         boxes.append(pointer.place)
         moves.append(bool(used))
         own.append(used)
-    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(_tips(found, boxes, moves, own)))
+    tips = _tips(found, boxes, moves, own)
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips))
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
-    """With the pointer where it was found again at rest, from the first change there on while it was lost."""
+    """With the pointer where it is found again at rest, or as it leaves, from when it came there while it was lost."""
     filled, lost = list(found), 0
     for t, each in enumerate(found):
         if each.pointer is None:
             continue
+        box = each.pointer.box
         later = [one.pointer for one in found[t + 1 : t + 1 + RESTS]]
-        if lost < t and len(later) == RESTS and all(one is not None and one.box == each.pointer.box for one in later):
-            touched = (n for n in range(lost, t) if any(meets(each.pointer.box, one.box) for one in found[n].regions))
-            came = next(touched, t)
-            filled[came:t] = [evolve(one, pointer=each.pointer) for one in found[came:t]]
+        rests = len(later) == RESTS and all(one is not None and one.box == box for one in later)
+        if rests or (each.pointer.leaves and not _touches(each, box)):
+            touched = [n for n in range(lost, t) if _touches(found[n], box)]
+            came = end = t
+            for n in reversed(touched):
+                if came < end and found[came].seconds - found[n].seconds > TOGETHER:
+                    break
+                came = n
+            filled[came:end] = [evolve(one, pointer=each.pointer) for one in found[came:end]]
         lost = t + 1
     return filled
+
+
+def _touches(each: Changes, box: Box) -> bool:
+    """Whether something changes at a box that may be a pointer there, or react to it."""
+    return any(meets(box, one.box) and side(one.box) <= 4 * MOST_SIDE for one in each.regions)
+
+
+def _chained(earlier: dict[int, Region], here: dict[int, Region], later: dict[int, Region]) -> tuple[int, int] | None:
+    """What appeared with the frame before, goes, and appears elsewhere, to go with the next frame: a fast pointer."""
+    few = here if len(here) <= FEW else {}
+    small = [(n, one.box) for n, one in few.items() if _could_be(one.box) and one.pixels >= LEAST_PIXELS]
+    came = [n for n, box in small if any(apart(box, one.box) <= SAME for one in earlier.values())]
+    goes = [n for n, box in small if any(covered(box, one.box) > 0.8 for one in later.values())]
+    pairs = [
+        (_likeness(here[new].box, size(here[old].box)), old, new)
+        for old in came
+        for new in goes
+        if min(abs(here[old].box[0] - here[new].box[0]), abs(here[old].box[1] - here[new].box[1])) > SAME
+    ]
+    likeness, old, new = min(pairs, default=(1.0, 0, 0))
+    return (old, new) if likeness < 0.5 else None
 
 
 def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
@@ -149,7 +190,7 @@ class _Pointer:
         before, self.place = self.place, box
         self.speed = (box[0] - before[0], box[1] - before[1]) if before is not None and self.sure else (0, 0)
         self.sure, self.changing = True, False
-        moved = bool(here) and (before is None or max(abs(box[0] - before[0]), abs(box[1] - before[1])) > 1)
+        moved = bool(here) and box != before
         self.size, self.still, self.doubt = size(box), 0 if moved else self.still + 1, None
         both = [each for each in (before, box) if each is not None]
         both_places = around(both)
@@ -165,6 +206,10 @@ class _Pointer:
         if moved and used:
             self.pixels = max(here[n].pixels for n in used)
         return moved, frozenset(used) if moved else frozenset()
+
+    def is_elsewhere(self, box: Box) -> bool:
+        """Whether it cannot have been in a box, as far as is known."""
+        return self.place is None or not meets(self.place, box, MOST_SIDE)
 
     def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
         """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
@@ -305,24 +350,19 @@ def _far_corner(place: Box, union: Box, usual: tuple[float, float]) -> Box:
 def _tips(
     found: Sequence[Changes], boxes: Sequence[Box | None], moves: Sequence[bool], own: Sequence[frozenset[int]]
 ) -> list[tuple[float, float] | None]:
-    """The tip at each frame: at rest from the last movements before and the first one after."""
+    """The tip at each frame, at rest from the last movements before."""
     tips: list[tuple[float, float] | None] = [None] * len(found)
     moving = [t for t, each in enumerate(moves) if each]
     for number, t in enumerate(moving):
         end = moving[number + 1] if number + 1 < len(moving) else len(found)
         box = boxes[t]
         assert box is not None
-        here = [_seen(found[t], own[t], box)]
-        if end < len(found) and (after := _left(found[end], own[end], box)) is not None:
-            here.append(after)
-        best, mask = min(here, key=lambda each: area(each[0]) if _could_be(each[0]) else 10**6)
+        mask = _seen(found[t], own[t], box)
         before = moving[number - 1] if number else t
         earlier = boxes[before]
         assert earlier is not None
-        beam = any(
-            mask is not None and is_beam(mask) for _, mask in (*here, _seen(found[before], own[before], earlier))
-        )
-        tips[t:end] = [_tip(best, mask, beam=beam)] * (end - t)
+        beam = any(each is not None and is_beam(each) for each in (mask, _seen(found[before], own[before], earlier)))
+        tips[t:end] = [_tip(box, mask, beam=beam)] * (end - t)
     last: Seen | None = None
     for t, each in enumerate(found):
         if each.pointer is not None:
@@ -334,22 +374,14 @@ def _tips(
     return tips
 
 
-def _seen(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None]:
-    """The box of the pointer where it came to rest, and which of its pixels changed."""
+def _seen(each: Changes, own: frozenset[int], box: Box) -> NDArray[np.bool_] | None:
+    """Which pixels of the pointer's box changed as it came to rest; None where that is not known."""
     ends = [each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.8]
     region = min(ends, key=lambda region: area(region.box), default=None)
     if region is None or region.mask is None:
-        return box, None
-    left, top = region.box[:2]
-    return box, region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
-
-
-def _left(each: Changes, own: frozenset[int], box: Box) -> tuple[Box, NDArray[np.bool_] | None] | None:
-    """As `_seen`, from the frame with which it leaves, where that shows its old place alone."""
-    region = next((each.regions[n] for n in own if covered(box, each.regions[n].box) > 0.5), None)
-    if region is None or area(region.box) > 1.5 * area(box) or not _could_be(region.box):
         return None
-    return region.box, region.mask
+    left, top = region.box[:2]
+    return region.mask[max(box[1] - top, 0) : box[3] - top, max(box[0] - left, 0) : box[2] - left]
 
 
 def _tip(box: Box, mask: NDArray[np.bool_] | None, *, beam: bool) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from gce.domain.workflow.regions import Box, Frame, Region, Shot, grown, meets, side, size
@@ -31,10 +31,10 @@ NEARER = (0.6, 0.8, 0.95)
 """Share of the pixels that are compared with one, two, and more glimpses."""
 ALIKE = 14
 """Their mean difference in brightness, up to which two glimpses are of the same pointer."""
-ELSEWHERE = 24
-"""Pixels between two places of a pointer."""
-REACH, BESIDE = 150, 40
-"""Pixels that a pointer moves in one frame at most, and within which it is found again after more."""
+ELSEWHERE, ASIDE = 24, 3
+"""Pixels between two places of a pointer, and in the other direction."""
+REACH, START, BESIDE = 150, 80, 40
+"""Pixels that a pointer moves in one frame at most, from rest, and within which it is found again after more."""
 POINTS = 16
 """Pixels of a template that are compared first."""
 ROUGHLY, NEARLY = 34, 20
@@ -47,6 +47,8 @@ class Seen:
 
     box: Box
     tip: tuple[float, float]
+    leaves: bool = False
+    """Whether it was found only as it left."""
 
 
 @frozen(eq=False)
@@ -186,7 +188,8 @@ class _Group:
     def template(self) -> Template | None:
         """The pixels that stay the same; None where there are too few places, pixels, or contrasts."""
         across = np.ptp(np.array(self.places), axis=0)
-        if len(self.places) < 3 or max(across) < ELSEWHERE:
+        # What keeps its column or row is a mark that follows the pointer through a list.
+        if len(self.places) < 3 or max(across) < ELSEWHERE or min(across) < ASIDE:
             return None
         mean = self._mean()
         drawn = _filled((self.changed >= 0.3 * len(self.places)) & (self.count >= 0.6 * len(self.places)))
@@ -248,7 +251,9 @@ class _Follower:
     def __init__(self, templates: Sequence[Template]) -> None:
         self._templates = list(templates)
         self._place: tuple[int, int] | None = None
-        self._missing = 0
+        self.left: Seen | None = None
+        """Where it was before, if it moved with the last frame from a place at which it had not been found."""
+        self._missing = self._still = 0
         self._before: Frame | None = None
 
     def find(self, frame: Frame, changed: Sequence[Region]) -> Seen | None:
@@ -256,22 +261,24 @@ class _Follower:
         before, self._before = self._before, frame
         boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_REGIONS]
         rests = self._place is not None and _difference(self._templates[0], frame, *self._place) < NEARLY
-        found = None
+        found = self.left = None
         if boxes and before is not None and not (rests and any(meets(self._box(), each) for each in boxes)):
             found = self._movement(before, frame, boxes)
         if found is None and rests:
             self._missing = 0
+            self._still += 1
             return self._seen()
         if found is None and self._place is not None:
-            reach = grown(self._box(), BESIDE if self._missing else REACH)
+            reach = grown(self._box(), BESIDE if self._missing else START if self._still > 1 else REACH)
             near = [each for each in boxes if meets(reach, each)]
             matches = (each for n in range(len(self._templates)) for each in self._matches(n, frame, near))
             found = min((each for each in matches if meets(reach, (*each[2:], *each[2:]), 1)), default=None)
         if found is None:
             self._missing += 1
+            self._still = 0
             return None
         _, n, x, y = found
-        self._missing, self._place = 0, (x, y)
+        self._missing, self._still, self._place = 0, 0, (x, y)
         self._templates.insert(0, self._templates.pop(n))
         return self._seen()
 
@@ -279,7 +286,16 @@ class _Follower:
         """The best match of a template in what changed that was none before, if another one was and is no more."""
         for n, template in enumerate(self._templates):
             there = [match for match in self._matches(n, frame, boxes) if _differs(template, before, match)]
-            if there and any(_differs(template, frame, match) for match in self._matches(n, before, boxes)):
+            gone = (
+                [match for match in self._matches(n, before, boxes) if _differs(template, frame, match)]
+                if there
+                else []
+            )
+            if self._still > 1:
+                # A hand that rested does not jump.
+                there = [match for match in there if meets(grown(self._box(), START), (*match[2:], *match[2:]), 1)]
+            if there and gone:
+                self.left = evolve(_seen(template, *min(gone)[2:]), leaves=True)
                 return min(there)
         return None
 
@@ -305,13 +321,16 @@ class _Follower:
         return [each for each in matches if each[0] < NEARLY]
 
     def _box(self) -> Box:
-        assert self._place is not None
-        (x, y), (height, width) = self._place, self._templates[0].mask.shape
-        return x, y, x + width, y + height
+        return self._seen().box
 
     def _seen(self) -> Seen:
-        box, (x, y) = self._box(), self._templates[0].tip
-        return Seen(box, (box[0] + x, box[1] + y))
+        assert self._place is not None
+        return _seen(self._templates[0], *self._place)
+
+
+def _seen(template: Template, x: int, y: int) -> Seen:
+    height, width = template.mask.shape
+    return Seen((x, y, x + width, y + height), (x + template.tip[0], y + template.tip[1]))
 
 
 def follow(
@@ -322,6 +341,8 @@ def follow(
     for number, shot in enumerate(shots):
         if 0 < number <= len(changed):
             found.append(follower.find(shot.frame, changed[number - 1]) if templates else None)
+            if number > 1 and found[-2] is None:
+                found[-2] = follower.left
     return found
 
 
