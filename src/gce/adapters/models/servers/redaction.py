@@ -23,6 +23,8 @@ _UNSEEN = "[^!-~]*+"
 """Matches what may separate a key's characters: white space and everything that is not ASCII, which no key contains."""
 _UNSEEN_OR_ESCAPED = rf"{_UNSEEN}(?:\\[nrt]{_UNSEEN}){{0,4}}+"
 """Also a few line ends and tabs written as escapes; a key may begin within these."""
+_RUNS = re.compile(r"\\+|[^\\]")
+"""Matches what is written out as one: a character, or backslashes in a row."""
 _REST = r"[\w.+/=*~-]*"
 """Matches what may follow the first half of a key: part of the rest, or asterisks in its place."""
 
@@ -68,12 +70,12 @@ def redacted(text: str, redactions: Iterable[Redaction]) -> str:
 
 def _forms(key: str) -> Iterator[str]:
     """Yield patterns of the ways in which a key, or half of it, can be written."""
-    written = [_written(character) for character in key]
     unseen = _UNSEEN if "\\" in key else _UNSEEN_OR_ESCAPED
     half = max(SHORTEST_SECRET, len(key) // 2)
-    yield unseen.join(written)
-    yield unseen.join(written[:half]) + _REST
-    yield unseen.join(written[-half:])
+    for part, rest in ((key, ""), (key[:half], _REST), (key[-half:], "")):
+        yield (
+            unseen.join(_backslashes(len(each)) if each[1:] else _written(each) for each in _RUNS.findall(part)) + rest
+        )
     yield key.encode().hex()
     for coded in _in_base64(key):
         yield unseen.join(_in_either_alphabet(character) for character in coded) + "=*"
@@ -84,6 +86,12 @@ def _written(character: str) -> str:
     code = ord(character)
     plain = re.escape(character) if character.isalnum() else rf"\\{{0,8}}{re.escape(character)}"
     return rf"(?:{plain}|%(?:25){{0,4}}{code:02x}|\\{{1,8}}(?:u00|x){code:02x}|&#0{{0,8}}{code};|&#x0{{0,8}}{code:x};)"
+
+
+def _backslashes(count: int) -> str:
+    """Return a pattern of several in a row, which escapes make more of: how many stand for one must not be tried."""
+    one = r"(?>\\{1,8}(?:u00|x)5c|\\|%(?:25){0,4}5c|&#0{0,8}92;|&#x0{0,8}5c;)"
+    return f"{one}(?:{_UNSEEN}{one}){{{count - 1},{9 * count - 1}}}"
 
 
 def _in_base64(key: str) -> Iterator[str]:
