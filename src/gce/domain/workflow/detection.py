@@ -65,8 +65,10 @@ HAND, SURELY = 0.2, 1.0
 """Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
 AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
-PAUSE, FASTEST = 0.9, 0.05
-"""Seconds between two keys at most, and on average at least."""
+PAUSE, FASTEST = 0.9, 0.07
+"""Seconds between two keys at most, and on average at least: nobody types 15 keys a second, as fast as a bar grows."""
+TRAIL = 0.65
+"""Share of a change that is common with the one before from which a thing moves, and takes its trail along."""
 
 
 @frozen(eq=False)
@@ -262,7 +264,9 @@ def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
     left, _, right, _ = around(boxes)
     steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in pairwise(boxes)]
-    return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
+    shared = [max(covered(before, after), covered(after, before)) for before, after in pairwise(boxes)]
+    grows = right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
+    return grows and float(np.median(shared)) < TRAIL
 
 
 def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
