@@ -67,8 +67,9 @@ AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
 PAUSE, FASTEST = 0.9, 0.07
 """Seconds between two keys at most, and on average at least: nobody types 15 keys a second, as fast as a bar grows."""
-TRAIL = 0.65
-"""Share of a change that is common with the one before from which a thing moves, and takes its trail along."""
+TRAIL, QUARTER, TRAVELS = 0.65, 0.25, 5
+"""Share of a change that is common with the one before from which a thing moves, and takes its trail along; the
+quantile of typing, where letters are deleted, too; and for how many changes."""
 
 
 @frozen(eq=False)
@@ -99,6 +100,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         if not _during(each.seconds, scrolls, 0.25)
         if (left := tuple(one for n, one in enumerate(each.regions) if _counts(one, n, marked[t] | pointer.own[t])))
     ]
+    rest = _stays(rest)
     typed, keys = _typing(rest, pointer)
     turned = _pages(found, (0, 0, width, height))
     acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
@@ -263,10 +265,45 @@ def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
 def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
     left, _, right, _ = around(boxes)
-    steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in pairwise(boxes)]
-    shared = [max(covered(before, after), covered(after, before)) for before, after in pairwise(boxes)]
-    grows = right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
-    return grows and float(np.median(shared)) < TRAIL
+    lines = [after[1] > before[3] for before, after in pairwise(boxes)]
+    steps = [line or after[2] > before[2] for line, (before, after) in zip(lines, pairwise(boxes), strict=True)]
+    shared = [_shared(before, after) for before, after in pairwise(boxes)]
+    wide = right - left > 1.3 * min(box[3] - box[1] for box in boxes)
+    return (
+        wide and sum(steps) >= 0.5 * len(steps) > sum(lines) and float(np.quantile(shared, QUARTER)) < TRAIL
+    )
+
+
+def _shared(box: Box, other: Box) -> float:
+    """Share of the smaller of two changes that is common, from 0 to 1."""
+    return max(covered(box, other), covered(other, box))
+
+
+def _stays(rest: Sequence[_Frame]) -> list[_Frame]:
+    """Frames without what travels over the screen by itself, its trail along: a bus on a map."""
+    trails = list[list[tuple[_Frame, Region]]]()
+    for each in rest:
+        for one in each.regions:
+            if (
+                trail := next((trail for trail in reversed(trails[-MOST_BOXES:]) if _goes_on(trail, each, one)), None)
+            ) is not None:
+                trail.append((each, one))
+            elif side(one.box) <= 2 * MOST_GLYPH:
+                trails.append([(each, one)])
+    gone = set[int]()
+    for trail in trails:
+        first, last = trail[0][1].box, trail[-1][1].box
+        if len(trail) >= TRAVELS and max(abs(first[n] - last[n]) for n in range(4)) > side(first) // 2:
+            gone |= {id(one) for _, one in trail}
+    kept = [_Frame(each.t, each.seconds, tuple(one for one in each.regions if id(one) not in gone)) for each in rest]
+    return [each for each in kept if each.regions]
+
+
+def _goes_on(trail: Sequence[tuple[_Frame, Region]], each: _Frame, one: Region) -> bool:
+    """Whether a change is of what travels there: soon after its last one, about as large, and mostly at its place."""
+    last, before = trail[-1]
+    near = last is not each and each.seconds - last.seconds < CALM
+    return near and 0.5 < area(one.box) / area(before.box) < 2 and _shared(before.box, one.box) > TRAIL
 
 
 def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
@@ -358,7 +395,9 @@ def _clicks(
         place = _pixel(point)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
-        under = pointer.boxes[each.t - 1]
+        # A pointer that looks as before has not changed itself.
+        same = found[each.t - 1].pointer
+        under = None if same is not None and found[each.t].pointer == same else pointer.boxes[each.t - 1]
         at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
         beside = [box for box in each.boxes if meets(place, box, ROW) and box[1] <= point[1] < box[3]]
         beside = [box for box in beside if under is None or not meets(under, box, 4)]
