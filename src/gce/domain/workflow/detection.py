@@ -55,7 +55,7 @@ MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
 MOST_POINTER, STARTS = 64, 5
 """Pixels of a pointer's side, and frames in which it leaves."""
-ROW = 150
+ROW = 300
 """Pixels from the tip to a mark on the same line, whose label it points at."""
 LATE = 2.0
 """Seconds after which nobody clicks any more where the pointer has come to."""
@@ -65,8 +65,8 @@ HAND, SURELY = 0.2, 1.0
 """Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
 AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
-PAUSE, FASTEST = 0.9, 0.07
-"""Seconds between two keys at most, and on average at least: nobody types 15 keys a second, as fast as a bar grows."""
+PAUSE, FASTEST, SLOWEST = 0.9, 0.07, 0.5
+"""Seconds between two keys at most, and on average at least and at most: bars grow faster, or slowly all along."""
 TRAIL, QUARTER, TRAVELS = 0.65, 0.25, 5
 """Share of a change that is common with the one before from which a thing moves, and takes its trail along; the
 quantile of typing, where letters are deleted, too; and for how many changes."""
@@ -225,7 +225,9 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
     for run in runs:
         places = {box[2] // 4 for _, box in run}
         start, end = run[0][0].seconds, run[-1][0].seconds
-        if len(places) >= 3 and _grows([box for _, box in run]) and end - start >= FASTEST * (len(places) - 1):
+        gaps = len({each.t for each, _ in run}) - 1
+        human = FASTEST * gaps <= end - start <= SLOWEST * gaps
+        if len(places) >= 3 and human and _grows([box for _, box in run]):
             steps.append(Step("type", start, end, box=around([box for _, box in run])))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
     return steps, keys
