@@ -86,8 +86,8 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
 
 
 def _is_same(box: Box, other: Box) -> bool:
-    """Whether two changes may be of one thing: they meet, and are about as large."""
-    return meets(box, other) and 0.2 < area(box) / area(other) < 5
+    """Whether two changes may be of one thing: they are about as large, and one is half inside of the other."""
+    return 0.2 < area(box) / area(other) < 5 and max(covered(box, other), covered(other, box)) >= 0.5
 
 
 def _could_be(box: Box) -> bool:
