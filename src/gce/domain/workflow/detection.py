@@ -67,6 +67,8 @@ AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
 PAUSE, FASTEST, SLOWEST = 0.9, 0.07, 0.5
 """Seconds between two keys at most, and on average at least and at most: bars grow faster, or slowly all along."""
+PLACES, PLACE = 3, 4
+"""Ends of what is typed, at least, and the pixels that tell two apart."""
 TRAIL, QUARTER, TRAVELS = 0.65, 0.25, 5
 """Share of a change that is common with the one before from which a thing moves, and takes its trail along; the
 quantile of typing, where letters are deleted, too; and for how many changes."""
@@ -223,12 +225,12 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
                 runs.append([(each, box)])
     steps, keys = list[Step](), set[int]()
     for run in runs:
-        places = {box[2] // 4 for _, box in run}
         start, end = run[0][0].seconds, run[-1][0].seconds
         gaps = len({each.t for each, _ in run}) - 1
         human = FASTEST * gaps <= end - start <= SLOWEST * gaps
-        if len(places) >= 3 and human and _grows([box for _, box in run]):
-            steps.append(Step("type", start, end, box=around([box for _, box in run])))
+        boxes = [box for _, box in run]
+        if human and (_grows(boxes) or _grows_left(boxes)):
+            steps.append(Step("type", start, end, box=around(boxes)))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
     return steps, keys
 
@@ -271,9 +273,17 @@ def _grows(boxes: Sequence[Box]) -> bool:
     steps = [line or after[2] > before[2] for line, (before, after) in zip(lines, pairwise(boxes), strict=True)]
     shared = [_shared(before, after) for before, after in pairwise(boxes)]
     wide = right - left > 1.3 * min(box[3] - box[1] for box in boxes)
-    return (
-        wide and sum(steps) >= 0.5 * len(steps) > sum(lines) and float(np.quantile(shared, QUARTER)) < TRAIL
-    )
+    places = {box[2] // PLACE for box in boxes}
+    grows = sum(steps) >= 0.5 * len(steps) > sum(lines)
+    return len(places) >= PLACES and wide and grows and float(np.quantile(shared, QUARTER)) < TRAIL
+
+
+def _grows_left(boxes: Sequence[Box]) -> bool:
+    """Whether a line grows to the left and its end stays, as of a number that is aligned to the right."""
+    ends, places = [box[2] for box in boxes], {box[0] // PLACE for box in boxes}
+    steps = [after[0] < before[0] for before, after in pairwise(boxes)]
+    grown_by = max(box[0] for box in boxes) - boxes[-1][0]
+    return len(places) >= PLACES and sum(steps) > 0.5 * len(steps) and 2 * (max(ends) - min(ends)) < grown_by
 
 
 def _shared(box: Box, other: Box) -> float:
