@@ -9,7 +9,7 @@ clocks and spinners do: they are no step. What is typed is read elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import dist
 
@@ -21,6 +21,7 @@ from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
 from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets, side
 from gce.domain.workflow.steps import Step
+from gce.domain.workflow.templates import Seen
 
 __all__ = ["detect"]
 
@@ -115,11 +116,13 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
         if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
     )
+    rest = [each for each in rest if each.t not in keys]
+    own = [tuple(one for one in each.regions if _by_itself(one.box, each, alone, pointer)) for each in rest]
+    itself = {each.t: sum(one.pixels for one in gone) for each, gone in zip(rest, own, strict=True)}
     rest = [
         _Frame(each.t, each.seconds, left)
-        for each in rest
-        if each.t not in keys
-        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer)))
+        for each, gone in zip(rest, own, strict=True)
+        if (left := tuple(one for one in each.regions if one not in gone))
     ]
     moved = [-1.0, *_movements(pointer, found)]
     pages = [
@@ -128,7 +131,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         if page.start >= SOON and page.start - moved[t] > BREAK
         if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
     ]
-    clicks = _clicks(rest, pages, typed, pointer, found)
+    clicks = _clicks(rest, pages, typed, pointer, found, itself)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -161,15 +164,18 @@ def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
         first, last, box = found[group[0]], found[group[-1]], around([found[t].area for t in group])
         distance = float(sum(found[t].shift for t in group))
         step = Step("scroll", first.seconds, last.seconds, box=box, distance=distance)
-        (steps if _is_below(pointer, group[0], box, OPENS if len(group) == 1 else 0) else others).append(step)
+        below = _is_below(found, pointer, group[0], box, OPENS if len(group) == 1 else 0)
+        (steps if below else others).append(step)
     return [step for step in steps if step.end > step.start or not any(_same_way(step, other) for other in others)]
 
 
-def _is_below(pointer: Track, t: int, box: Box, opens: int) -> bool:
-    """Whether a pointer rests in a box before a frame, below the first pixels of it; or none is known."""
-    point = pointer.rests[t - 1] if t else None
+def _is_below(found: Sequence[Changes], pointer: Track, t: int, box: Box, opens: int) -> bool:
+    """Whether a pointer rests in a box before and after a frame, below the first pixels of it; or none is known."""
+    point, after = pointer.rests[t - 1] if t else None, _next(found, t)
     if point is None:
         return opens == 0
+    if after is not None and dist(after.tip, point) > ROUGHLY_STILL:
+        return False  # it moves on: rows light up and go out under it
     return not pointer.moves[t] and box[0] <= point[0] < box[2] and box[1] + opens <= point[1] < box[3]
 
 
@@ -359,13 +365,18 @@ def _pixel(point: tuple[float, float] | None) -> Box:
 
 def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
-    before, after = pointer.rests[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
+    before, after = pointer.rests[t - 1], _next(found, t)
     large = found[t].share >= LARGE
     if before is None or _moved(t - 1, pointer) > (ROUGHLY_STILL if large else SLOW):
         return True
     if after is not None:
         return dist(after.tip, before) > (STILL if found[t - 1].pointer else ROUGHLY_STILL)
     return _moved(t, pointer) > STILL and not large
+
+
+def _next(found: Sequence[Changes], t: int) -> Seen | None:
+    """The pointer as it is seen at a frame, or the first time in the next three."""
+    return next((each.pointer for each in found[t : t + 4] if each.pointer), None)
 
 
 def _leaves(t: int, pointer: Track) -> bool:
@@ -382,9 +393,17 @@ def _moved(t: int, pointer: Track) -> float:
 
 
 def _clicks(
-    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+    rest: Sequence[_Frame],
+    pages: Sequence[Step],
+    typed: Sequence[Step],
+    pointer: Track,
+    found: Sequence[Changes],
+    itself: Mapping[int, int],
 ) -> list[Step]:
-    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages."""
+    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages.
+
+    `itself` are the pixels that change by themselves at each frame: what changes elsewhere with more of them does too.
+    """
     steps = list[Step]()
     began = ended = -1.0
     used = clicked = False
@@ -418,7 +437,7 @@ def _clicks(
         if (
             not turns
             and (keys or not at)
-            and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE))
+            and not (soon and (beside or sum(one.pixels for one in each.regions) >= max(REMOTE, itself[each.t])))
         ):
             continue
         used = clicked = True
