@@ -86,8 +86,10 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
 
 
 def _is_same(box: Box, other: Box) -> bool:
-    """Whether two changes may be of one thing: they are about as large, and one is half inside of the other."""
-    return 0.2 < area(box) / area(other) < 5 and max(covered(box, other), covered(other, box)) >= 0.5
+    """Whether two changes may be of one thing: they meet, where they are small, as the parts of a spinner do, or one is
+    half inside of the other; and they are about as large."""
+    alike = meets(box, other) and 0.2 < area(box) / area(other) < 5
+    return alike and (side(box) <= MOST_SIDE or max(covered(box, other), covered(other, box)) >= 0.5)
 
 
 def _could_be(box: Box) -> bool:
