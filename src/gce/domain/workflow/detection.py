@@ -311,7 +311,9 @@ def _stays(rest: Sequence[_Frame]) -> list[_Frame]:
     gone = set[int]()
     for trail in trails:
         first, last = trail[0][1].box, trail[-1][1].box
-        if len(trail) >= TRAVELS and max(abs(first[n] - last[n]) for n in range(4)) > side(first) // 2:
+        # Both ends go on: of a line that grows, one stays.
+        went = max(min(abs(first[n] - last[n]), abs(first[n + 2] - last[n + 2])) for n in (0, 1))
+        if len(trail) >= TRAVELS and went > side(first) // 2:
             gone |= {id(one) for _, one in trail}
     kept = [_Frame(each.t, each.seconds, tuple(one for one in each.regions if id(one) not in gone)) for each in rest]
     return [each for each in kept if each.regions]
