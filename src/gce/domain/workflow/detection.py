@@ -70,9 +70,9 @@ PAUSE, FASTEST, SLOWEST = 0.9, 0.07, 0.5
 """Seconds between two keys at most, and on average at least and at most: bars grow faster, or slowly all along."""
 PLACES, PLACE = 3, 4
 """Ends of what is typed, at least, and the pixels that tell two apart."""
-TRAIL, QUARTER, TRAVELS = 0.65, 0.25, 5
-"""Share of a change that is common with the one before from which a thing moves, and takes its trail along; the
-quantile of typing, where letters are deleted, too; and for how many changes."""
+TRAIL, QUARTER = 0.65, 0.25
+"""Share of a change that is common with the one before from which a thing moves, and takes its trail along; and the
+quantile of a run, as letters are deleted, too."""
 
 
 @frozen(eq=False)
@@ -103,7 +103,6 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         if not _during(each.seconds, scrolls, 0.25)
         if (left := tuple(one for n, one in enumerate(each.regions) if _counts(one, n, marked[t] | pointer.own[t])))
     ]
-    rest = _stays(rest)
     typed, keys = _typing(rest, pointer)
     turned = _pages(found, (0, 0, width, height))
     acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
@@ -295,35 +294,6 @@ def _grows_left(boxes: Sequence[Box]) -> bool:
 def _shared(box: Box, other: Box) -> float:
     """Share of the smaller of two changes that is common, from 0 to 1."""
     return max(covered(box, other), covered(other, box))
-
-
-def _stays(rest: Sequence[_Frame]) -> list[_Frame]:
-    """Frames without what travels over the screen by itself, its trail along: a bus on a map."""
-    trails = list[list[tuple[_Frame, Region]]]()
-    for each in rest:
-        for one in each.regions:
-            if (
-                trail := next((trail for trail in reversed(trails[-MOST_BOXES:]) if _goes_on(trail, each, one)), None)
-            ) is not None:
-                trail.append((each, one))
-            elif side(one.box) <= 2 * MOST_GLYPH:
-                trails.append([(each, one)])
-    gone = set[int]()
-    for trail in trails:
-        first, last = trail[0][1].box, trail[-1][1].box
-        # Both ends go on: of a line that grows, one stays.
-        went = max(min(abs(first[n] - last[n]), abs(first[n + 2] - last[n + 2])) for n in (0, 1))
-        if len(trail) >= TRAVELS and went > side(first) // 2:
-            gone |= {id(one) for _, one in trail}
-    kept = [_Frame(each.t, each.seconds, tuple(one for one in each.regions if id(one) not in gone)) for each in rest]
-    return [each for each in kept if each.regions]
-
-
-def _goes_on(trail: Sequence[tuple[_Frame, Region]], each: _Frame, one: Region) -> bool:
-    """Whether a change is of what travels there: soon after its last one, about as large, and mostly at its place."""
-    last, before = trail[-1]
-    near = last is not each and each.seconds - last.seconds < CALM
-    return near and 0.5 < area(one.box) / area(before.box) < 2 and _shared(before.box, one.box) > TRAIL
 
 
 def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
