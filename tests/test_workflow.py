@@ -151,6 +151,54 @@ def test_a_caret_a_clock_and_a_spinner_are_no_steps() -> None:
     assert steps_of(frames) == []
 
 
+def test_a_thing_that_travels_and_bars_that_grow_are_not_typed() -> None:
+    """A bus goes on by 4 pixels every other frame; one bar grows with each frame, and one every 0.8 s."""
+    bus = np.random.default_rng(0).choice(np.array([20, 230], np.uint8), (18, 28))
+    for every, draw in ((2, "bus"), (1, "bar"), (12, "bar")):
+        frames = []
+        for n in range(8 * FPS):
+            frame, at = page(), 60 + 8 * (n // every)
+            if draw == "bus":
+                at = 60 + 4 * (n // every)
+                frame[12 + at // 8 : 30 + at // 8, at : at + 28] = bus
+            else:
+                frame[16:26, 60 : min(at, 600)] = 30
+            frames.append(frame)
+        assert steps_of(frames) == [], (every, draw)
+
+
+def test_a_number_that_is_aligned_to_the_right_is_typed() -> None:
+    frame = np.full((360, 640), 245, np.uint8)
+    frames = [frame] * 10
+    for n in range(1, 7):
+        digits = np.full((14, 10 * n), 245, np.uint8)
+        for left in range(n):
+            digits[: 6 + left, 10 * left : 10 * left + 7] = 30
+        frame = frame.copy()
+        frame[100:114, 400 - 10 * n : 400] = digits
+        frames += [frame] * 3
+    (step,) = steps_of([*frames, *[frame] * 15])
+    assert step.kind == "type"
+    assert [step.start, step.end] == pytest.approx([10 / FPS, 25 / FPS])
+
+
+def test_what_changes_under_the_pointer_is_clicked_also_where_the_pointer_covers_it() -> None:
+    before = page()
+    before[214:230, 330:350] = 245
+    after = before.copy()
+    after[212:220, 337:342] = 0
+    frames = [with_arrow(before, x, y) for x, y in moving(before)[1]]
+    frames += [with_arrow(before, x, y) for x, y in path((520, 120), (330, 212), 12)] + [
+        with_arrow(before, 330, 212)
+    ] * 8
+    press = len(frames)
+    frames += [with_arrow(after, 330, 212)] * 12 + [
+        with_arrow(after, x, y) for x, y in path((330, 212), (500, 300), 12)
+    ]
+    steps = steps_of(frames)
+    assert [step.kind for step in steps] == ["click"] and abs(steps[0].start - press / FPS) <= 0.1
+
+
 def moving(before: Frame) -> tuple[list[Frame], list[tuple[int, ...]]]:
     """Frames in which the pointer goes to three places and rests at each, and where its tip is in each."""
     places: list[tuple[int, ...]] = [(100, 80)] * 6
@@ -236,6 +284,12 @@ def test_a_beam_points_with_its_middle_and_an_arrow_with_its_corner() -> None:
     arrow = np.tril(np.ones((20, 12), bool))
     x, y = tip_of(arrow)
     assert x <= 1 and y <= 1
+
+
+def test_a_beam_with_an_outline_is_wide_and_the_same_both_ways() -> None:
+    beam = np.zeros((32, 20), bool)
+    beam[:6], beam[-6:], beam[:, 7:13] = True, True, True
+    assert tip_of(beam) == (10, 16)
 
 
 def test_lines_of_text_lose_a_caret_that_one_picture_does_not_show() -> None:

@@ -9,7 +9,7 @@ clocks and spinners do: they are no step. What is typed is read elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import dist
 
@@ -21,6 +21,7 @@ from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
 from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets, side
 from gce.domain.workflow.steps import Step
+from gce.domain.workflow.templates import Seen
 
 __all__ = ["detect"]
 
@@ -55,7 +56,7 @@ MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
 MOST_POINTER, STARTS = 64, 5
 """Pixels of a pointer's side, and frames in which it leaves."""
-ROW = 150
+ROW = 300
 """Pixels from the tip to a mark on the same line, whose label it points at."""
 LATE = 2.0
 """Seconds after which nobody clicks any more where the pointer has come to."""
@@ -65,8 +66,13 @@ HAND, SURELY = 0.2, 1.0
 """Seconds that a hand takes from the keys to the mouse, and after which what grows is typed, in spite of movements."""
 AFTER_ACT = 1.0
 """Seconds after a key or another page in which it has effects."""
-PAUSE, FASTEST = 0.9, 0.05
-"""Seconds between two keys at most, and on average at least."""
+PAUSE, FASTEST, SLOWEST = 0.9, 0.07, 0.5
+"""Seconds between two keys at most, and on average at least and at most: bars grow faster, or slowly all along."""
+PLACES, PLACE = 3, 4
+"""Ends of what is typed, at least, and the pixels that tell two apart."""
+TRAIL, QUARTER = 0.65, 0.25
+"""Share of a change that is common with the one before from which a thing moves, and takes its trail along; and the
+quantile of a run, as letters are deleted, too."""
 
 
 @frozen(eq=False)
@@ -109,11 +115,13 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
         if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
     )
+    rest = [each for each in rest if each.t not in keys]
+    own = [tuple(one for one in each.regions if _by_itself(one.box, each, alone, pointer)) for each in rest]
+    itself = {each.t: sum(one.pixels for one in gone) for each, gone in zip(rest, own, strict=True)}
     rest = [
         _Frame(each.t, each.seconds, left)
-        for each in rest
-        if each.t not in keys
-        if (left := tuple(one for one in each.regions if not _by_itself(one.box, each, alone, pointer)))
+        for each, gone in zip(rest, own, strict=True)
+        if (left := tuple(one for one in each.regions if one not in gone))
     ]
     moved = [-1.0, *_movements(pointer, found)]
     pages = [
@@ -122,7 +130,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
         if page.start >= SOON and page.start - moved[t] > BREAK
         if not _during(page.start, typed, 0.1) and not _during(page.start, scrolls, SOON)
     ]
-    clicks = _clicks(rest, pages, typed, pointer, found)
+    clicks = _clicks(rest, pages, typed, pointer, found, itself)
     # Nobody clicks while typing or scrolling: such a change is the first key, or what the keys bring up.
     busy = [*typed, *scrolls]
     clicks = [click for click in clicks if not any(step.start - SOON <= click.start <= step.end for step in busy)]
@@ -155,15 +163,18 @@ def _scrolls(found: Sequence[Changes], pointer: Track) -> list[Step]:
         first, last, box = found[group[0]], found[group[-1]], around([found[t].area for t in group])
         distance = float(sum(found[t].shift for t in group))
         step = Step("scroll", first.seconds, last.seconds, box=box, distance=distance)
-        (steps if _is_below(pointer, group[0], box, OPENS if len(group) == 1 else 0) else others).append(step)
+        below = _is_below(found, pointer, group[0], box, OPENS if len(group) == 1 else 0)
+        (steps if below else others).append(step)
     return [step for step in steps if step.end > step.start or not any(_same_way(step, other) for other in others)]
 
 
-def _is_below(pointer: Track, t: int, box: Box, opens: int) -> bool:
-    """Whether a pointer rests in a box before a frame, below the first pixels of it; or none is known."""
-    point = pointer.rests[t - 1] if t else None
+def _is_below(found: Sequence[Changes], pointer: Track, t: int, box: Box, opens: int) -> bool:
+    """Whether a pointer rests in a box before and after a frame, below the first pixels of it; or none is known."""
+    point, after = pointer.rests[t - 1] if t else None, _next(found, t)
     if point is None:
         return opens == 0
+    if after is not None and dist(after.tip, point) > ROUGHLY_STILL:
+        return False  # it moves on: rows light up and go out under it
     return not pointer.moves[t] and box[0] <= point[0] < box[2] and box[1] + opens <= point[1] < box[3]
 
 
@@ -219,10 +230,12 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
                 runs.append([(each, box)])
     steps, keys = list[Step](), set[int]()
     for run in runs:
-        places = {box[2] // 4 for _, box in run}
         start, end = run[0][0].seconds, run[-1][0].seconds
-        if len(places) >= 3 and _grows([box for _, box in run]) and end - start >= FASTEST * (len(places) - 1):
-            steps.append(Step("type", start, end, box=around([box for _, box in run])))
+        gaps = len({each.t for each, _ in run}) - 1
+        human = FASTEST * gaps <= end - start <= SLOWEST * gaps
+        boxes = [box for _, box in run]
+        if human and (_grows(boxes) or _grows_left(boxes)):
+            steps.append(Step("type", start, end, box=around(boxes)))
             keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
     return steps, keys
 
@@ -261,8 +274,26 @@ def _follows(run: Sequence[tuple[_Frame, Box]], each: _Frame, box: Box) -> bool:
 def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
     left, _, right, _ = around(boxes)
-    steps = [(after[2] > before[2]) or (after[1] > before[3]) for before, after in pairwise(boxes)]
-    return right - left > 1.3 * min(box[3] - box[1] for box in boxes) and sum(steps) >= 0.5 * len(steps)
+    lines = [after[1] > before[3] for before, after in pairwise(boxes)]
+    steps = [line or after[2] > before[2] for line, (before, after) in zip(lines, pairwise(boxes), strict=True)]
+    shared = [_shared(before, after) for before, after in pairwise(boxes)]
+    wide = right - left > 1.3 * min(box[3] - box[1] for box in boxes)
+    places = {box[2] // PLACE for box in boxes}
+    grows = sum(steps) >= 0.5 * len(steps) > sum(lines)
+    return len(places) >= PLACES and wide and grows and float(np.quantile(shared, QUARTER)) < TRAIL
+
+
+def _grows_left(boxes: Sequence[Box]) -> bool:
+    """Whether a line grows to the left and its end stays, as of a number that is aligned to the right."""
+    ends, places = [box[2] for box in boxes], {box[0] // PLACE for box in boxes}
+    steps = [after[0] < before[0] for before, after in pairwise(boxes)]
+    grown_by = max(box[0] for box in boxes) - boxes[-1][0]
+    return len(places) >= PLACES and sum(steps) > 0.5 * len(steps) and 2 * (max(ends) - min(ends)) < grown_by
+
+
+def _shared(box: Box, other: Box) -> float:
+    """Share of the smaller of two changes that is common, from 0 to 1."""
+    return max(covered(box, other), covered(other, box))
 
 
 def _alone(rest: Sequence[_Frame], pointer: Track) -> _Alone:
@@ -306,13 +337,18 @@ def _pixel(point: tuple[float, float] | None) -> Box:
 
 def _goes(t: int, pointer: Track, found: Sequence[Changes]) -> bool:
     """Whether the pointer moves at a frame or one beside it, and so what changes may be an effect of hovering."""
-    before, after = pointer.rests[t - 1], next((each.pointer for each in found[t : t + 4] if each.pointer), None)
+    before, after = pointer.rests[t - 1], _next(found, t)
     large = found[t].share >= LARGE
     if before is None or _moved(t - 1, pointer) > (ROUGHLY_STILL if large else SLOW):
         return True
     if after is not None:
         return dist(after.tip, before) > (STILL if found[t - 1].pointer else ROUGHLY_STILL)
     return _moved(t, pointer) > STILL and not large
+
+
+def _next(found: Sequence[Changes], t: int) -> Seen | None:
+    """The pointer as it is seen at a frame, or the first time in the next three."""
+    return next((each.pointer for each in found[t : t + 4] if each.pointer), None)
 
 
 def _leaves(t: int, pointer: Track) -> bool:
@@ -329,9 +365,17 @@ def _moved(t: int, pointer: Track) -> float:
 
 
 def _clicks(
-    rest: Sequence[_Frame], pages: Sequence[Step], typed: Sequence[Step], pointer: Track, found: Sequence[Changes]
+    rest: Sequence[_Frame],
+    pages: Sequence[Step],
+    typed: Sequence[Step],
+    pointer: Track,
+    found: Sequence[Changes],
+    itself: Mapping[int, int],
 ) -> list[Step]:
-    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages."""
+    """Changes at the tip of a pointer that rests, elsewhere soon after it has come there, and other pages.
+
+    `itself` are the pixels that change by themselves at each frame: what changes elsewhere with more of them does too.
+    """
     steps = list[Step]()
     began = ended = -1.0
     used = clicked = False
@@ -354,7 +398,9 @@ def _clicks(
         place = _pixel(point)
         turns = any(abs(page.start - each.seconds) < 0.01 for page in pages)
         at = [box for box in each.boxes if meets(place, box, NEAR)]
-        under = pointer.boxes[each.t - 1]
+        # A pointer that looks as before has not changed itself.
+        same = found[each.t - 1].pointer
+        under = None if same is not None and found[each.t].pointer == same else pointer.boxes[each.t - 1]
         at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
         beside = [box for box in each.boxes if meets(place, box, ROW) and box[1] <= point[1] < box[3]]
         beside = [box for box in beside if under is None or not meets(under, box, 4)]
@@ -363,7 +409,7 @@ def _clicks(
         if (
             not turns
             and (keys or not at)
-            and not (soon and (beside or sum(one.pixels for one in each.regions) >= REMOTE))
+            and not (soon and (beside or sum(one.pixels for one in each.regions) >= max(REMOTE, itself[each.t])))
         ):
             continue
         used = clicked = True

@@ -86,8 +86,12 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
 
 
 def _is_same(box: Box, other: Box) -> bool:
-    """Whether two changes may be of one thing: they meet, and are about as large."""
-    return meets(box, other) and 0.2 < area(box) / area(other) < 5
+    """Whether two changes may be of one thing: they are about as large and meet, and large ones half at least.
+
+    The parts of a spinner only touch.
+    """
+    alike = meets(box, other) and 0.2 < area(box) / area(other) < 5
+    return alike and (side(box) <= MOST_SIDE or max(covered(box, other), covered(other, box)) >= 0.5)
 
 
 def _could_be(box: Box) -> bool:

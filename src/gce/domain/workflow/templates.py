@@ -375,10 +375,16 @@ def _filled(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def is_beam(mask: NDArray[np.bool_]) -> bool:
-    """Whether a pointer of these pixels is narrow, and the same upside down, as a text beam."""
+    """Whether a pointer of these pixels is narrow and the same upside down, or wider and the same both ways."""
     height, width = mask.shape
-    same = int((mask & mask[::-1]).sum()) / max(int((mask | mask[::-1]).sum()), 1)
-    return same > (0.5 if width <= 0.5 * height else 0.66) and width <= 0.62 * height
+    if width <= 0.5 * height:
+        return _same(mask, mask[::-1]) > 0.5
+    return min(_same(mask, mask[::-1]), _same(mask, mask[:, ::-1])) > 0.62 and width <= 0.66 * height
+
+
+def _same(mask: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """Share of the pixels of either mask that both have, from 0 to 1."""
+    return int((mask & other).sum()) / max(int((mask | other).sum()), 1)
 
 
 def tip_of(mask: NDArray[np.bool_]) -> tuple[float, float]:
