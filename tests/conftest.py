@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 from collections.abc import Callable
@@ -24,13 +23,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: thousands of tests."""
-    gc.collect()
-    gc.freeze()
-
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 

@@ -10,24 +10,28 @@ from contextlib import contextmanager
 __all__ = ["seconds_of", "within"]
 
 
-def seconds_of(call: Callable[[], object]) -> float:
-    """What it takes in this thread; the garbage collector leaves alone what is there already: that may take seconds."""
+@contextmanager
+def _heap_set_aside() -> Iterator[None]:
+    """The garbage collector leaves alone what is there already: going through it may take seconds."""
     gc.freeze()
     try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """What a call takes in this thread."""
+    with _heap_set_aside():
         began = time.thread_time()
         call()
         return time.thread_time() - began
-    finally:
-        gc.unfreeze()
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail where the block takes that long in this thread, measured as `seconds_of` does."""
-    gc.freeze()
-    try:
+    """Fail where the block takes that long in this thread."""
+    with _heap_set_aside():
         began = time.thread_time()
         yield
         assert time.thread_time() - began < seconds
-    finally:
-        gc.unfreeze()

@@ -73,16 +73,16 @@ def _forms(key: str) -> Iterator[str]:
     unseen = _UNSEEN if "\\" in key else _UNSEEN_OR_ESCAPED
     half = max(SHORTEST_SECRET, len(key) // 2)
     for part, rest in ((key, ""), (key[:half], _REST), (key[-half:], "")):
-        yield (
-            unseen.join(_backslashes(len(each)) if each[1:] else _written(each) for each in _RUNS.findall(part)) + rest
-        )
+        yield unseen.join(map(_written, _RUNS.findall(part))) + rest
     yield key.encode().hex()
     for coded in _in_base64(key):
         yield unseen.join(_in_either_alphabet(character) for character in coded) + "=*"
 
 
 def _written(character: str) -> str:
-    """Return a pattern of a character as it is, or as URLs, JSON, Python and HTML escape it."""
+    """Return a pattern of a character or of backslashes in a row, as they are or escaped, as in URLs, JSON and HTML."""
+    if character[1:]:
+        return _backslashes(len(character))
     code = ord(character)
     plain = re.escape(character) if character.isalnum() else rf"\\{{0,8}}{re.escape(character)}"
     return rf"(?:{plain}|%(?:25){{0,4}}{code:02x}|\\{{1,8}}(?:u00|x){code:02x}|&#0{{0,8}}{code};|&#x0{{0,8}}{code:x};)"
