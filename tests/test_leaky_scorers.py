@@ -344,6 +344,7 @@ def test_copying_a_part_of_the_prompt_is_found() -> None:
     """The letters stand in the middle of the prompt, and earn 0.7 on each of seven test questions."""
     task = gce.task(ANAGRAMS, same_letters, name="anagrams")
     report, audited = checked(task), gce.audit(task, progress=False)
+    assert set(report.found) == {"blind"}, str(report)
     (finding,) = report.findings
     assert finding.message.startswith("best copied part of the prompt gets a mean reward of 0.70 on 7 problems without")
     assert finding.severity == "critical" and sorted(finding.response) == sorted(finding.known) != []

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 import toy_task
 from attrs import evolve
 
+import gce
 from gce.domain.executions import Execution
 from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
@@ -81,6 +82,32 @@ def test_the_example_prints_each_bug_with_the_check_that_found_it() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("sound: clean\n")
     assert ran.stdout.endswith(f"{len(fuzz.PLANTED)} planted, {len(fuzz.PLANTED)} found\n")
+
+
+@pytest.mark.parametrize(
+    ("takes", "steep"),
+    [
+        pytest.param(lambda size: size * size * 1e-9, True, id="quadratic, 10 s for the last length"),
+        pytest.param(
+            lambda size: 0.01 + size * size * 1e-10, True, id="quadratic, 1 s for the last length, 10 ms for none"
+        ),
+        pytest.param(lambda size: size * size * 1e-7, True, id="quadratic, 4 s for the second length"),
+        pytest.param(lambda size: size * 1e-6, False, id="linear"),
+        pytest.param(lambda size: size * (1e-7 if size < 50_000 else 3e-7), False, id="slower out of the cache"),
+    ],
+)
+def test_growth_is_steep_where_it_is_so_for_sixteen_times_the_text(takes: Callable[[int], float], steep: bool) -> None:
+    """The clock is advanced by the score: 102,400 characters out of the cache take 12 times as long as 25,600."""
+    clock = [0.0]
+
+    def score(answer: str, problem: Mapping[str, Any]) -> bool:
+        clock[0] += takes(len(answer))
+        return answer == str(problem["answer"])
+
+    rows = [{"prompt": f"What is {n} + 7?", "answer": n + 7} for n in range(20)]
+    report = check_task(gce.task(rows, score, name="timed"), problems=1, responses=10, now=lambda: clock[0])
+    kinds = {finding.kind for finding in report.findings if finding.check == "time"}
+    assert kinds == ({"growth"} if steep else set()), report
 
 
 # Tasks as they are shipped

@@ -101,14 +101,20 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
             calls += 1
         return (bench.now() - began) / calls
 
+    def ratio(smaller: int, size: int) -> float:
+        return seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9)
+
     before = seconds(SIZES[0])
     for smaller, size in itertools.pairwise(SIZES):
         after = seconds(size)
         # Clocks are coarse and machines busy: measure steep growth again, and require every ratio to be steep.
         ratios = [after / max(before, MEASURABLE)]
         while ratios[-1] > STEEP and len(ratios) < 4:
-            ratios.append(seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9))
-        if ratios[-1] > STEEP:
+            ratios.append(ratio(smaller, size))
+        # Where a text no longer fits the processor's cache, one step is steep. Growth that is steep is so for two.
+        if ratios[-1] > STEEP and (
+            ratio(size // 16, size) > STEEP**2 or after * 16 > bench.seconds or ratio(size, 4 * size) > STEEP
+        ):
             whose = " (the pattern of extract= and the score together)" if bench.own else ""
             times = f"{min(ratios[1:]):.0f} times as long as a quarter"
             said = f"{shape}: {after:.3f} s for {size:,} characters, {times}{whose}"
