@@ -3,18 +3,22 @@
 Each version has a sandbox that sees its code alone, always at the same path, and a new one for each round. A timing
 is one call of the workload's `run` in a new process of that sandbox, which has drawn its input before the clock starts
 and imports the code after; it may start no process and no thread and leave no file. Its processor time is taken by its
-parent. Outputs cross as plain data and are compared by the workload's `equal` in a sandbox that sees no version. Knows
-no rule of decision.
+parent. The versions run at the same time on one processor, which the system divides among them in slices of
+milliseconds: what makes it slow for a moment (other programs, its clock, other tenants of the machine) makes it slow
+for all of them. Outputs cross as plain data and are compared by the workload's `equal` in a sandbox that sees no
+version. Knows no rule of decision.
 """
 
 from __future__ import annotations
 
 import ast
 import math
+import os
 import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -278,15 +282,20 @@ class Measuring:
             found = self._measured(task, prepared, judge, seed, rule, on_round)
             return evolve(found, accuracy=accuracy)
 
-    def _workload(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Sandbox:
-        return self._sandbox(tree, "timed", task, task.workload + _RUN, "__gce_run__", stack)
+    def _workload(
+        self, task: PerformanceTask, tree: Path, stack: ExitStack, *, processor: int | None = None, beside: int = 0
+    ) -> _Sandbox:
+        source = task.workload + _RUN
+        return self._sandbox(tree, "timed", task, source, "__gce_run__", stack, processor=processor, beside=beside)
 
-    def _workloads(self, task: PerformanceTask, trees: Mapping[str, Path], stack: ExitStack) -> dict[str, _Sandbox]:
-        """A new sandbox for each version."""
-        found = {}
+    def _workloads(
+        self, task: PerformanceTask, trees: Mapping[str, Path], stack: ExitStack, processor: int | None = None
+    ) -> dict[str, _Sandbox]:
+        """A new sandbox for each version, all on one processor if it is given."""
+        found, beside = {}, len(trees) - 1
         for name, tree in trees.items():
             with _blamed(name, task):
-                found[name] = self._workload(task, tree, stack)
+                found[name] = self._workload(task, tree, stack, processor=processor, beside=beside)
         return found
 
     def _judge(self, task: PerformanceTask, stack: ExitStack) -> _Sandbox:
@@ -309,14 +318,19 @@ class Measuring:
         *,
         on_path: bool = False,
         cpu: int | None = None,
+        processor: int | None = None,
+        beside: int = 0,
     ) -> _Sandbox:
-        """Start a sandbox and give it its job; ended with `stack`. `cpu` is a limit other than the task's."""
+        """Start a sandbox and give it its job; ended with `stack`. `cpu` is a limit other than the task's.
+
+        It may share its processor with the sandboxes `beside` it, and then has more wall-clock time.
+        """
         start = self._start
         if isinstance(start, Container):
             start = start.of(task.image, task.memory_mb)
         elif task.image:
             raise BadInput(f"{task.name} runs in the image {task.image}", hint="give {runner} docker or podman")
-        wall = PATIENCE * task.seconds
+        wall = PATIENCE * task.seconds * (1 + beside)
         try:
             process = start(((str(tree), CODE),) if tree else ())
             stack.callback(process.close)
@@ -324,7 +338,7 @@ class Measuring:
             preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
             seconds, memory = cpu or task.seconds, task.memory_mb * 2**20
             job = Execution(source, entry_point, preamble=preamble, seconds=seconds, memory=memory)
-            process.begin(job, role, time.monotonic() + wall, wall=wall)
+            process.begin(job, role, time.monotonic() + wall, wall=wall, processor=processor)
         except OSError as error:
             raise _Vanished(f"no sandbox started: {error.strerror or error}") from error
         return _Sandbox(process, wall, TIMES if role == "timed" else 0)
@@ -392,18 +406,20 @@ class Measuring:
         rule: Rule,
         on_round: Callable[[int], None],
     ) -> Comparison:
-        """Return the comparison of correct versions, from rounds in random order, each with new sandboxes.
+        """Return the comparison of correct versions, from rounds on a random processor, each with new sandboxes.
 
         Processes of one sandbox have its layout of memory and its hash seed, which make identical code some percent
         faster or slower in all of them: rounds would not be independent.
         """
         rounds: list[Round] = []
         rng = python_generator(seed, "order")
+        processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
         while not (decision := rule(rounds)).settled:
             order = rng.sample(list(trees), len(trees))
             drawn = key(seed, "timed", len(rounds))
             with ExitStack() as stack:
-                timings = self._round(task, self._workloads(task, trees, stack), judge, drawn, order)
+                workloads = self._workloads(task, trees, stack, rng.choice(processors))
+                timings = self._round(task, workloads, judge, drawn, order)
             rounds.append(Round(drawn, timings["base"], timings["candidate"], timings.get("human")))
             on_round(len(rounds))
         return Comparison(
@@ -424,12 +440,20 @@ class Measuring:
         drawn: int,
         order: Sequence[str],
     ) -> dict[str, Timing]:
-        """Time one call of each version on the same input, and compare their outputs with the base's."""
+        """Time one call of each version on the same input at once, and compare their outputs with the base's."""
         texts: dict[str, str] = {}
         timings: dict[str, Timing] = {}
-        for name in order:
+        with ThreadPoolExecutor(len(order)) as threads:
+            calls = {name: threads.submit(_timed, workloads[name], drawn) for name in order}
+            try:
+                wait(calls.values())
+            except BaseException:  # Ctrl-C: the threads end with what they wait for.
+                for each in workloads.values():
+                    each.process.kill()
+                raise
+        for name, call in calls.items():
             with _blamed(name, task):
-                texts[name], timings[name] = _timed(workloads[name], drawn)
+                texts[name], timings[name] = call.result()
         for name, text in texts.items():
             if text != texts["base"] or name == "base":
                 with _blamed(name, task):

@@ -28,6 +28,7 @@ that stops, `hasattr`, a `return` in `finally`, a thread).
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import os
 import resource
@@ -42,6 +43,7 @@ if __name__ != "__main__":
 
     from gce.adapters.sandboxes.confinement import confine, drop_streams, end_with_parent
     from gce.adapters.sandboxes.frames import NONCE, read_frame, write_frame
+    from gce.adapters.sandboxes.system_call_filter import refuse_to_move
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
 __all__ = [
@@ -78,6 +80,8 @@ def keep(uid: int, *, isolated: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # As process 1 it is safe from all signals that it has no handler for.
     write_frame(1, READY)
     job = json.loads(read_frame(0)) | {"isolated": isolated}
+    if job.get("processor") is not None:
+        _stay_on(job["processor"], isolated=isolated)
     child = None if job["role"] == "timed" else _Child(job)
     while True:
         try:
@@ -90,6 +94,14 @@ def keep(uid: int, *, isolated: bool) -> None:
         write_frame(1, nonce + said)
         if said.startswith(b"E"):
             return
+
+
+def _stay_on(processor: int, *, isolated: bool) -> None:
+    """Run on one processor alone, with all children; a container may have others, and then runs on any of them."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {processor})
+    if isolated:
+        refuse_to_move()
 
 
 class _Child:

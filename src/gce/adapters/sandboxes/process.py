@@ -141,10 +141,19 @@ class SandboxProcess:
         """Return where the process sees what was to be shown at the path `inside`."""
         return self._unmoved.get(inside, inside)
 
-    def begin(self, execution: Execution, role: Role, deadline: float, *, wall: float | None = None) -> None:
+    def begin(
+        self,
+        execution: Execution,
+        role: Role,
+        deadline: float,
+        *,
+        wall: float | None = None,
+        processor: int | None = None,
+    ) -> None:
         """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start.
 
-        The sandbox ends a program that takes more than `wall` seconds for one answer, and says so.
+        The sandbox ends a program that takes more than `wall` seconds for one answer, and says so. It runs on one
+        `processor` alone, by its number, and cannot choose another; None for any.
         """
         job: dict[str, Any] = {
             "role": role,
@@ -156,6 +165,7 @@ class SandboxProcess:
             "seconds": execution.seconds,
             "memory": execution.memory,
             "wall": wall,
+            "processor": processor,
         }
         self.give(job, deadline)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Iterable, Sequence
 
-__all__ = ["install"]
+__all__ = ["install", "refuse_to_move"]
 
 # fmt: off
 _X86_64 = {
@@ -41,6 +42,7 @@ _EVERYWHERE = {
 # fmt: on
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 41, 56), "aarch64": (0xC00000B7, _ARM_64, 198, 220)}
 """For each machine: its audit number, its system call numbers, and those of `socket` and `clone`."""
+_SCHED_SETAFFINITY = {"x86_64": 203, "aarch64": 122}
 _CLONE3 = 435
 _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6: the families that network namespaces isolate."""
@@ -54,9 +56,12 @@ _ALLOW, _KILL, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x000
 """Filter results. EPERM is 1; ENOSYS is 38, after which the C library falls back to an older call."""
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 
+_Step = tuple[int, int, int, int]
+"""A BPF instruction: code, jump if true, jump if false, value."""
 
-def _program(machine: int, refused: list[int], socket: int, clone: int) -> list[tuple[int, int, int, int]]:
-    """Return BPF instructions: (code, jump if true, jump if false, value)."""
+
+def _refusing(machine: int, refused: Iterable[int]) -> list[_Step]:
+    """Return the instructions that refuse system calls by number."""
     steps = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, machine),
@@ -65,8 +70,14 @@ def _program(machine: int, refused: list[int], socket: int, clone: int) -> list[
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _REFUSE),
     ]
-    for number in refused:
+    for number in sorted(refused):
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    return steps
+
+
+def _program(machine: int, refused: Iterable[int], socket: int, clone: int) -> list[_Step]:
+    """Return the instructions of the whole filter."""
+    steps = _refusing(machine, refused)
     steps += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]
     steps += [(_EQUAL, 0, 4, clone), (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 0, 1, _NAMESPACES)]
     steps += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
@@ -81,7 +92,16 @@ def install() -> None:
     if name not in _MACHINES:
         raise OSError(f"no filter of system calls for {name}, expected {' or '.join(_MACHINES)}")
     machine, numbers, socket, clone = _MACHINES[name]
-    steps = _program(machine, sorted({**numbers, **_EVERYWHERE}.values()), socket, clone)
+    _load(_program(machine, {**numbers, **_EVERYWHERE}.values(), socket, clone))
+
+
+def refuse_to_move() -> None:
+    """Refuse this process and its children another choice of processors; after `install`, and as it does."""
+    name = os.uname().machine
+    _load([*_refusing(_MACHINES[name][0], [_SCHED_SETAFFINITY[name]]), (_RETURN, 0, 0, _ALLOW)])
+
+
+def _load(steps: Sequence[_Step]) -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
     libc = ctypes.CDLL(None, use_errno=True)
