@@ -3,8 +3,7 @@
 Compares the base of performance tasks with a copy of itself, task by task in turn, each time with new sandboxes and new
 inputs, by the rule that `gce performance admit` has for an empty patch. Prints for each task, and over all: how many
 comparisons were made, how many intervals lie within [0.95, 1.05], how many contain 1, how many verdicts claim
-a gain, and the smallest and largest ratio. The sandboxes of a comparison keep their memory layout in all rounds, so
-its interval may miss 1 for a reason that further rounds do not show. Exit status 1 if a gain was found.
+a gain, and the smallest and largest ratio. Exit status 1 if a gain was found.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="gce-") as home:
             tree = Path(home, "base")
             tree_writer(directory)(task.base, tree)
-            compared = measuring.compare(task, tree, tree, seed=key(arguments.seed, number), rule=decide_same)
+            drawn = key(arguments.seed, number)
+            compared = measuring.compare(task, tree, tree, seed=drawn, rule=decide_same, checked=0)
         if compared.gain is None:
             raise SystemExit(f"{task.name}: the base is not equal to itself: {compared.fault}")
         found[task.name].append(compared)

@@ -231,6 +231,7 @@ class Measuring:
         human: Path | None = None,
         seed: int,
         rule: Rule = decide,
+        checked: int | None = None,
         on_round: Callable[[int], None] = lambda _: None,
         on_retry: Callable[[str], None] = lambda _: None,
     ) -> Comparison:
@@ -246,6 +247,7 @@ class Measuring:
             human: the human's form; None for none.
             seed: from which inputs and orders are drawn.
             rule: decides.
+            checked: number of inputs that are not timed; by default `CHECKED`.
             on_round: is told the number of rounds with each round.
             on_retry: is told before each further try why the one before failed.
 
@@ -255,7 +257,8 @@ class Measuring:
         check_sources(task)
         trees = {"base": base, "candidate": candidate} | ({} if human is None else {"human": human})
         try:
-            return _tried(lambda: self._compared(task, trees, seed, rule, on_round), on_retry)
+            number = CHECKED if checked is None else checked
+            return _tried(lambda: self._compared(task, trees, seed, rule, number, on_round), on_retry)
         except _Faulty as fault:
             return Comparison(task.name, "incorrect", fault=str(fault))
         except _Vanished as vanished:
@@ -267,6 +270,7 @@ class Measuring:
         trees: Mapping[str, Path],
         seed: int,
         rule: Rule,
+        checked: int,
         on_round: Callable[[int], None],
     ) -> Comparison:
         """Compare the trees once; _Faulty for an incorrect candidate."""
@@ -277,10 +281,10 @@ class Measuring:
                     prepare_tree(tree, home / name, CODE)
             prepared = {name: home / name for name in trees}
             judge = self._judge(task, stack)
-            self._check(task, prepared, judge, seed)
+            self._check(task, prepared, judge, seed, checked)
             accuracy = self._all_accuracies(task, prepared)
             found = self._measured(task, prepared, judge, seed, rule, on_round)
-            return evolve(found, accuracy=accuracy)
+            return evolve(found, equal=checked + len(found.rounds), accuracy=accuracy)
 
     def _workload(
         self, task: PerformanceTask, tree: Path, stack: ExitStack, *, processor: int | None = None, beside: int = 0
@@ -343,7 +347,7 @@ class Measuring:
             raise _Vanished(f"no sandbox started: {error.strerror or error}") from error
         return _Sandbox(process, wall, TIMES if role == "timed" else 0)
 
-    def _check(self, task: PerformanceTask, trees: Mapping[str, Path], judge: _Sandbox, seed: int) -> None:
+    def _check(self, task: PerformanceTask, trees: Mapping[str, Path], judge: _Sandbox, seed: int, inputs: int) -> None:
         """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
         with ExitStack() as stack:
             source, tests = task.tests + _TEST, {}
@@ -361,7 +365,7 @@ class Measuring:
                         with _blamed(name, task):
                             raise _Faulty(f"{test} returned another value than on the base")
             workloads = self._workloads(task, trees, stack)
-            for number in range(CHECKED):
+            for number in range(inputs):
                 self._round(task, workloads, judge, key(seed, "equal", number), list(trees))
 
     def _all_accuracies(self, task: PerformanceTask, trees: Mapping[str, Path]) -> dict[str, float]:
@@ -429,7 +433,6 @@ class Measuring:
             decision.gain,
             decision.against,
             decision.human,
-            equal=CHECKED + len(rounds),
         )
 
     def _round(
