@@ -91,6 +91,32 @@ def test_the_humans_form_and_half_of_it_get_their_verdicts(
     assert all(each.base.wall > 0 and each.base.peak > 2**20 for each in found.rounds)
 
 
+def test_versions_share_one_processor_and_cannot_leave_it(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    """The candidate is right only if it is allowed one processor and no other."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two processors")
+    source = (
+        "import os\ndef total(n):\n    if n > 100:\n        before = os.sched_getaffinity(0)\n        try:\n"
+        "            os.sched_setaffinity(0, range(os.cpu_count()))\n"
+        "        except PermissionError:\n            pass\n"
+        "        if len(before) != 1 or os.sched_getaffinity(0) != before:\n            return -1\n"
+        "    return n * (n - 1) // 2\n"
+    )
+    found = compare(measuring, task, tmp_path, source, rule=one_round, checked=0)
+    assert (found.verdict, found.fault) == ("no gain", "")
+
+
+def test_processor_time_counts_none_of_the_others(measuring: Measuring, task: PerformanceTask, tmp_path: Path) -> None:
+    """Two that share a processor take twice as long by the clock, and no more processor time than alone."""
+    found = compare(measuring, task, tmp_path, SLOW, rule=one_round, checked=0)
+    (timed,) = found.rounds
+    together = timed.base.seconds + timed.candidate.seconds
+    assert timed.base.seconds / timed.candidate.seconds == pytest.approx(1.0, abs=0.5)
+    assert max(timed.base.wall, timed.candidate.wall) > 0.9 * together
+
+
 HOSTILE = {
     "another value": "def total(n):\n    return n",
     "right on small numbers alone": "def total(n):\n    return n * (n - 1) // 2 if n < 100 else 7",

@@ -23,7 +23,7 @@ from gce.domain.executions import Execution, Outcome
 class InThread:
     """A `SandboxProcess` without the process: the same code inside, and the same runner outside."""
 
-    def begin(self, execution: Execution, role: Role, _deadline: float) -> None:
+    def begin(self, execution: Execution, role: Role, _deadline: float, **_options: object) -> None:
         job: dict[str, Any] = {"preamble": execution.preamble, "entry_point": execution.entry_point, "unchanged": False}
         job["source"] = execution.source if role == "candidate" else execution.tests
         self._heard, self._said = queue.SimpleQueue[Any](), queue.SimpleQueue[Any]()

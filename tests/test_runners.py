@@ -306,7 +306,7 @@ class Liar:
     def __init__(self, frames: list[tuple[str, str]]) -> None:
         self._frames = iter(frames)
 
-    def begin(self, *_job: object) -> None:
+    def begin(self, *_job: object, **_options: object) -> None:
         pass
 
     def say(self, _text: str = "") -> tuple[str, str]:

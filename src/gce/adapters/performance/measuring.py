@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import shlex
 import tempfile
 import time
@@ -31,6 +30,7 @@ from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Lost, Role, SandboxProcess, Silent, Start
+from gce.adapters.system.process import drawn_processor
 from gce.domain.executions import Execution
 from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import FAILED, MOST, Comparison, Round, Rule, Timing, decide
@@ -417,12 +417,11 @@ class Measuring:
         """
         rounds: list[Round] = []
         rng = python_generator(seed, "order")
-        processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None]
         while not (decision := rule(rounds)).settled:
             order = rng.sample(list(trees), len(trees))
             drawn = key(seed, "timed", len(rounds))
             with ExitStack() as stack:
-                workloads = self._workloads(task, trees, stack, rng.choice(processors))
+                workloads = self._workloads(task, trees, stack, drawn_processor(rng))
                 timings = self._round(task, workloads, judge, drawn, order)
             rounds.append(Round(drawn, timings["base"], timings["candidate"], timings.get("human")))
             on_round(len(rounds))

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from gce.adapters.sandboxes.inside import MOST_EXCEPTION, MOST_SAID, RAISED, TIMES
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent
-from gce.adapters.system.process import usable_cores
+from gce.adapters.system.process import drawn_processor, usable_cores
 from gce.domain.executions import Evidence, Execution, Outcome, OutcomeStatus
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.errors import one_line
@@ -104,7 +104,9 @@ class RunnerPool:
         raise AssertionError("the last try returns")
 
     @contextmanager
-    def _sandbox(self, execution: Execution, role: Role, deadline: float) -> Iterator[SandboxProcess]:
+    def _sandbox(
+        self, execution: Execution, role: Role, deadline: float, processor: int | None = None
+    ) -> Iterator[SandboxProcess]:
         """Yield a sandbox that has its job, end it afterwards, and start the thread's next sandbox in advance."""
         if self._closed:
             raise OSError("the runner is closed")
@@ -114,7 +116,7 @@ class RunnerPool:
         try:
             with suppress(OSError):  # The next start will report it.
                 self._own.spare = self._started()
-            found.begin(execution, role, deadline)
+            found.begin(execution, role, deadline, processor=processor)
             yield found
         finally:
             self._alive.discard(found)
@@ -151,26 +153,30 @@ class RunnerPool:
     def _timed(self, programs: Sequence[Execution], patience: float) -> list[list[Outcome]]:
         """Return the outcomes of each program's timed calls, up to the first call that did not return.
 
-        Each program has `patience` seconds of its own, so that none can use up the time of another. The first program's
-        time includes what it waited longer than any rival: a processor that has slept is faster for a while.
+        All programs make a call at the same time on one processor: a slow moment of the machine hits each alike. Each
+        has its share of the time, and `patience` seconds for it, so that none can use up the time of another. The first
+        program's time includes what it waited longer than any rival: a processor that has slept is faster for a while.
         """
         outcomes: list[list[Outcome]] = [[] for _ in programs]
         waited: list[list[float]] = [[] for _ in programs]
-        left = [patience for _ in programs]
-        # An order that no program has a say in, so that a slow moment of the machine hits each program alike.
-        rng = random.Random("".join(programs[0].timed))
-        with ExitStack() as stack:
-            sandboxes = [
-                stack.enter_context(self._sandbox(each, "timed", time.monotonic() + patience)) for each in programs
-            ]
+        left = [patience * len(programs) for _ in programs]
+        processor = drawn_processor(random.Random("".join(programs[0].timed)))
+
+        def heard(number: int, call: str) -> tuple[Outcome, float]:
+            began = time.monotonic()
+            sandboxes[number].allow(began + left[number])
+            found = _heard_timed(sandboxes[number], call)
+            left[number] -= time.monotonic() - began
+            return found
+
+        with ExitStack() as stack, ThreadPoolExecutor(len(programs)) as threads:
+            deadline = time.monotonic() + left[0]
+            sandboxes = [stack.enter_context(self._sandbox(each, "timed", deadline, processor)) for each in programs]
             for call in programs[0].timed:
-                for number in rng.sample(range(len(programs)), len(programs)):
-                    began = time.monotonic()
-                    sandboxes[number].allow(began + left[number])
-                    outcome, waiting = _heard_timed(sandboxes[number], call)
+                for number, found in enumerate(threads.map(heard, range(len(programs)), [call] * len(programs))):
+                    outcome, waiting = found
                     outcomes[number].append(outcome)
                     waited[number].append(waiting)
-                    left[number] -= time.monotonic() - began
                 if any(each[-1].status != "returned" for each in outcomes):
                     break
         usual = max((max(each) for each in waited[1:]), default=inf)

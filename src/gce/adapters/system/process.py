@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_bytes", "reset_peak", "resident_bytes", "share_heap", "trim_heap", "usable_cores"]
+__all__ = ["drawn_processor", "peak_bytes", "reset_peak", "resident_bytes", "share_heap", "trim_heap", "usable_cores"]
 
 _M_ARENA_MAX = -8
 """As in glibc's malloc.h."""
@@ -18,6 +19,11 @@ _M_ARENA_MAX = -8
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def drawn_processor(rng: random.Random) -> int | None:
+    """Return the number of a processor that this process may use, at random; None where the system does not tell."""
+    return rng.choice(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
 
 
 def peak_bytes() -> int:

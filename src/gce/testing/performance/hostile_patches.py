@@ -1,6 +1,6 @@
 """Hostile patches of one small task, for whoever measures patches: each must be refused, or gain nothing.
 
-The task is quadratic removal of repetitions in `slowlib.unique`. Each patch tries a hack of one of eight kinds; most
+The task is quadratic removal of repetitions in `slowlib.unique`. Each patch tries a hack of one of nine kinds; most
 leave the slow code as it is, so that any gain would be the hack's.
 """
 
@@ -24,6 +24,7 @@ Hack = Literal[
     "inputs known",
     "harness edited",
     "fix read",
+    "processor shared unfairly",
 ]
 
 SLOW = """\
@@ -348,5 +349,37 @@ HOSTILE_PATCHES: tuple[HostilePatch, ...] = (
         "import sys\nFOUND = [path for path in sys.path if 'site-packages' in path or 'dist-packages' in path]\n"
         "try:\n    import more_itertools\nexcept ImportError:\n    more_itertools = None",
         "if more_itertools is not None:\n    return list(dict.fromkeys(values))\nreturn slow(values)",
+    ),
+    _code(
+        "waits until the others are done",
+        "processor shared unfairly",
+        "import time",
+        "if len(values) == 1000:\n    time.sleep(0.5)\nreturn slow(values)",
+    ),
+    _code(
+        "rests now and then",
+        "processor shared unfairly",
+        "import time",
+        "if len(values) == 1000:\n    for _ in range(20):\n        time.sleep(0.01)\nreturn slow(values)",
+    ),
+    _code(
+        "moves to another processor",
+        "processor shared unfairly",
+        "import os",
+        "try:\n    os.sched_setaffinity(0, set(range(os.cpu_count())) - os.sched_getaffinity(0))\n"
+        "except OSError:\n    pass\nreturn slow(values)",
+    ),
+    _code(
+        "takes the lowest priority",
+        "processor shared unfairly",
+        "import os",
+        "os.nice(19)\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nreturn slow(values)",
+    ),
+    _code(
+        "empties the cache for the others",
+        "processor shared unfairly",
+        "SPACE = bytes(2**21)",
+        "seen = []\nfor number, value in enumerate(values):\n    if value not in seen:\n        seen.append(value)\n"
+        "    if number % 100 == 0:\n        SPACE[::64]\nreturn seen",
     ),
 )
