@@ -108,15 +108,6 @@ def test_versions_share_one_processor_and_cannot_leave_it(
     assert (found.verdict, found.fault) == ("no gain", "")
 
 
-def test_processor_time_counts_none_of_the_others(measuring: Measuring, task: PerformanceTask, tmp_path: Path) -> None:
-    """Two that share a processor take twice as long by the clock, and no more processor time than alone."""
-    found = compare(measuring, task, tmp_path, SLOW, rule=one_round, checked=0)
-    (timed,) = found.rounds
-    together = timed.base.seconds + timed.candidate.seconds
-    assert timed.base.seconds / timed.candidate.seconds == pytest.approx(1.0, abs=0.5)
-    assert max(timed.base.wall, timed.candidate.wall) > 0.9 * together
-
-
 HOSTILE = {
     "another value": "def total(n):\n    return n",
     "right on small numbers alone": "def total(n):\n    return n * (n - 1) // 2 if n < 100 else 7",
