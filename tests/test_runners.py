@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -20,7 +23,7 @@ from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
 from gce.adapters.sandboxes.inside import MOST_SAID
 from gce.adapters.sandboxes.namespaces import start_namespaces
 from gce.adapters.sandboxes.pool import STARTS, RunnerPool
-from gce.adapters.sandboxes.process import SandboxProcess, Silent
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Silent, source_of
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.wiring import sandboxes as runners
 from gce.domain.executions import Execution, Outcome
@@ -55,6 +58,24 @@ def test_without_a_sandbox_limits_and_judging_hold_all_the_same(tmp_path: Path) 
     with RunnerPool(start_unsafe_local, workers=WORKERS, patience=PATIENCE) as runner:
         tried = check_runner(runner, tmp_path, isolated=False)
     assert tried.tried >= 50
+
+
+@pytest.mark.parametrize("program", get_args(Program))
+def test_sources_that_run_inside_together_define_no_name_twice(program: Program) -> None:
+    """They are one module there: a second definition would replace the first where that is called."""
+    defined = Counter(
+        name
+        for node in ast.parse(source_of(program)).body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            else []
+        )
+        if name != "__all__"
+    )
+    assert defined and {name: count for name, count in defined.items() if count > 1} == {}
 
 
 def test_the_attacks_can_succeed(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ def test_a_job_waits_for_those_that_run_first_in_its_queue(tmp_path: Path) -> No
         jobs.cancel(second.id)
         expected = sorted((first, third), key=lambda job: job.id)
         assert jobs.ahead(expected[1]) == expected[:1] and jobs.ahead(expected[0]) == jobs.ahead(second) == []
-        assert jobs.counts() == {"queued": 3, "cancelled": 1} and not jobs.counts(first.created + 3600)
+        counts = jobs.counts()  # The short job may run already, or have ended.
+        assert counts["cancelled"] == 1 and counts["queued"] in (2, 3) and counts.total() == 4
+        assert not jobs.counts(first.created + 3600)
 
 
 @pytest.mark.slow

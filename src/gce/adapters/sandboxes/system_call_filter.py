@@ -92,16 +92,16 @@ def install() -> None:
     if name not in _MACHINES:
         raise OSError(f"no filter of system calls for {name}, expected {' or '.join(_MACHINES)}")
     machine, numbers, socket, clone = _MACHINES[name]
-    _load(_program(machine, {**numbers, **_EVERYWHERE}.values(), socket, clone))
+    _begin_filter(_program(machine, {**numbers, **_EVERYWHERE}.values(), socket, clone))
 
 
 def refuse_to_move() -> None:
     """Refuse this process and its children another choice of processors; after `install`, and as it does."""
     name = os.uname().machine
-    _load([*_refusing(_MACHINES[name][0], [_SCHED_SETAFFINITY[name]]), (_RETURN, 0, 0, _ALLOW)])
+    _begin_filter([*_refusing(_MACHINES[name][0], [_SCHED_SETAFFINITY[name]]), (_RETURN, 0, 0, _ALLOW)])
 
 
-def _load(steps: Sequence[_Step]) -> None:
+def _begin_filter(steps: Sequence[_Step]) -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
     libc = ctypes.CDLL(None, use_errno=True)
