@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.app.evaluation.scoring import judge
+from gce.app.evaluation.scoring import judge_each
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
 from gce.domain.problems import Message, Problem
@@ -163,22 +163,31 @@ def turns_before(problem: Problem, known: Mapping[str, Sequence[Demonstration]],
 def _found(
     task: Task, evaluator: Evaluator, preset: str, tier: str, count: int, solve: Any, *, share: float
 ) -> tuple[Demonstration, ...]:
-    """Return up to `count` distinct problems with right answers, at most a share of the problems tried."""
+    """Return up to `count` distinct problems with right answers, at most a share of the problems tried.
+
+    Those that are wanted are judged together; where some are wrong, the next problems take their place.
+    """
     seen: set[str] = set()
     found: list[Demonstration] = []
+    waiting: list[tuple[Problem, Completion]] = []
     source = ProblemSource(task)
     for index in itertools.count():
-        if len(found) == count <= share * len(seen) or index == _TRIED * (len(found) + 1):
+        if len(found) + len(waiting) == count or index >= _TRIED * (len(found) + 1):
+            found += [
+                Demonstration(each.problem, each.completion.text, each.verdicts)
+                for each in judge_each(task, evaluator, waiting)
+                if each.right
+            ]
+            waiting.clear()
+        if len(found) == count <= share * len(seen) or index >= _TRIED * (len(found) + 1):
             break
         problem = source.draw(preset, tier, "train", index, seed=key("examples"))
         if problem.digest in seen:
             continue
         seen.add(problem.digest)
-        text = task.teaching.demonstration(problem, solve) if len(found) < count else None
+        text = task.teaching.demonstration(problem, solve) if len(found) + len(waiting) < count else None
         if text is not None:
-            judged = judge(task, evaluator, problem, _completion(text))
-            if judged.right:
-                found.append(Demonstration(problem, text, judged.verdicts))
+            waiting.append((problem, _completion(text)))
     return tuple(found[: int(share * len(seen))])
 
 

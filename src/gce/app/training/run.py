@@ -301,7 +301,8 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, verifier)
+    with saying_if_slow(watcher.say, "judging the task's demonstrations"):
+        worked = demonstrations_of(settings, strategy, task, verifier)
     check_pool(settings, task, worked)
     model = _model(settings, task, given.model, watcher)
     if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
@@ -332,7 +333,8 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, verifier)
+    with saying_if_slow(watcher.say, "judging the task's demonstrations"):
+        worked = demonstrations_of(settings, strategy, task, verifier)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
         raise BadInput("the task's demonstrations differ from those that the run began with: start a new run")
     learned = _learned(settings)
