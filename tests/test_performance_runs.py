@@ -46,13 +46,13 @@ import json, os, subprocess, sys
 open("slowlib.py", "w").write(open("/agent/fast.txt").read())
 open("notes.txt", "w").write("noise")
 log = subprocess.run(["git", "log", "--format=%s"], capture_output=True, text=True)
-print(json.dumps([sorted(os.listdir("/work")), os.getcwd(), os.getuid(), log.stdout, os.environ["AGENT_KEY"]]))
+print(json.dumps([sorted(os.listdir("/gce-agent")), os.getcwd(), os.getuid(), log.stdout, os.environ["AGENT_KEY"]]))
 print("to standard error", os.environ["AGENT_KEY"], file=sys.stderr)
 print(json.dumps({"cost": 0.25, "usage": {"in": 10, "out": 5}}))
 """
 CHEAT = """\
 import os
-open("/work/workload.py", "w").write("def setup(seed): return []")
+open("/gce-agent/workload.py", "w").write("def setup(seed): return []")
 open("random.py", "w").write("x")
 os.symlink("/etc/passwd", "link.py")
 os.mkfifo("pipe.py")
@@ -186,7 +186,7 @@ def test_all_stages_from_the_command_line(
     kept = run / "items" / "dedupe" / "fixer" / "0"
     names, place, uid, log, key = json.loads((kept / "stdout.txt").read_text().splitlines()[0])
     assert names == ["code", "home", "prompt.md", "scratch", "tests.py", "workload.py"]
-    assert (place, uid, log) == ("/work/code", 1000, "base\n")
+    assert (place, uid, log) == ("/gce-agent/code", 1000, "base\n")
     assert key == "[key]"
     assert all(b"secret-key" not in file.read_bytes() for file in run.rglob("*") if file.is_file())
     assert "+    return list(dict.fromkeys(values))" in (kept / "patch.diff").read_text()

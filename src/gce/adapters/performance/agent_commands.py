@@ -31,7 +31,7 @@ from gce.errors import BadInput, one_line
 
 __all__ = ["INSIDE", "Worked", "run_agent", "sandbox_of", "why_no_sandbox"]
 
-INSIDE = "/work"
+INSIDE = "/gce-agent"
 """Where the directory of an agent is in its sandbox."""
 _MOST_COMPLAINT = 1_000_000
 _MOST_TRAJECTORY = 50_000_000
