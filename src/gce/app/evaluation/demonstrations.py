@@ -172,7 +172,7 @@ def _found(
     waiting: list[tuple[Problem, Completion]] = []
     source = ProblemSource(task)
     for index in itertools.count():
-        if len(found) + len(waiting) == count or index >= _TRIED * (len(found) + 1):
+        if waiting and (len(found) + len(waiting) == count or index >= _TRIED * (len(found) + 1)):
             found += [
                 Demonstration(each.problem, each.completion.text, each.verdicts)
                 for each in judge_each(task, evaluator, waiting)

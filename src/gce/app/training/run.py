@@ -301,8 +301,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    with saying_if_slow(watcher.say, "judging the task's demonstrations"):
-        worked = demonstrations_of(settings, strategy, task, verifier)
+    worked = _demonstrations(settings, strategy, task, verifier, watcher)
     check_pool(settings, task, worked)
     model = _model(settings, task, given.model, watcher)
     if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
@@ -333,8 +332,7 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    with saying_if_slow(watcher.say, "judging the task's demonstrations"):
-        worked = demonstrations_of(settings, strategy, task, verifier)
+    worked = _demonstrations(settings, strategy, task, verifier, watcher)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
         raise BadInput("the task's demonstrations differ from those that the run began with: start a new run")
     learned = _learned(settings)
@@ -350,6 +348,13 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = algorithm_of(settings, given)
     return Prepared(settings, task, verifier, evaluator, algorithm, model, worked, strategy, shifts, others)
+
+
+def _demonstrations(
+    settings: TrainSettings, strategy: Strategy, task: Task, verifier: Evaluator, watcher: Watcher
+) -> Examples:
+    with saying_if_slow(watcher.say, "judging the task's demonstrations"):
+        return demonstrations_of(settings, strategy, task, verifier)
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:

@@ -90,7 +90,7 @@ class Instructions:
 
 @frozen
 class Round:
-    """One timing of each version on the same input, in random order."""
+    """One timing of each version on the same input, at the same time."""
 
     seed: int
     """From which the input was drawn."""

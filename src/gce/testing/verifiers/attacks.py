@@ -111,9 +111,10 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
         ratios = [after / max(before, MEASURABLE)]
         while ratios[-1] > STEEP and len(ratios) < 4:
             ratios.append(ratio(smaller, size))
-        # Where a text no longer fits the processor's cache, one step is steep. Growth that is steep is so for two.
+        # A single step is also steep where a text no longer fits the processor's cache: two in a row must be, where the
+        # next one might still finish in time.
         if ratios[-1] > STEEP and (
-            ratio(size // 16, size) > STEEP**2 or after * 16 > bench.seconds or ratio(size, 4 * size) > STEEP
+            after * 16 > bench.seconds or ratio(size // 16, size) > STEEP**2 or ratio(size, 4 * size) > STEEP
         ):
             whose = " (the pattern of extract= and the score together)" if bench.own else ""
             times = f"{min(ratios[1:]):.0f} times as long as a quarter"

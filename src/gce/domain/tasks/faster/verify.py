@@ -2,12 +2,12 @@
 
 An answer must return what the slow form returns, types included, for `inputs.CALLS` hidden inputs and for the timed
 ones, and must not change its argument. Only then does its speed count. Each timed call of the program, the slow form
-and the known fast form runs in a new process, in random order, on a list that no process has seen before; the time is
-user and system time of that process from its start, loading included, as its parent reads it from the kernel when the
-process has ended, and what it waits longer than the known forms. Instructions or lines counted inside the process were
-rejected: a program can switch the counter off, and it does not see the work of `in`, `sorted` or `list.insert`, which
-are the inefficiencies here. Nothing that the program prints, raises or patches reaches the clock, and its process can
-start no other one to work for it.
+and the known fast form runs in a new process, at the same time on one processor, on a list that no process has seen
+before; the time is user and system time of that process from its start, loading included, as its parent reads it from
+the kernel when the process has ended, and what it waits longer than the known forms. Instructions or lines counted
+inside the process were rejected: a program can switch the counter off, and it does not see the work of `in`, `sorted`
+or `list.insert`, which are the inefficiencies here. Nothing that the program prints, raises or patches reaches the
+clock, and its process can start no other one to work for it.
 
 With the speed-up s of the program and s* of the fast form, medians over the rounds of slow time over own time, the
 score is ln(s) / ln(s* / `MARGIN`), cut to [0, 1]. It is 0 unless all rounds but one show a speed-up of `MARGIN`, so
