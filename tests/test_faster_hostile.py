@@ -88,7 +88,7 @@ WORTH_NOTHING = {
     "priority, timers and signals": RENAMED
     + "import os, signal\nfor number in (signal.SIGXCPU, signal.SIGPROF, signal.SIGTERM):\n"
     "    signal.signal(number, signal.SIG_IGN)\nsignal.setitimer(signal.ITIMER_PROF, 0.001)\n"
-    "os.nice(5)\ndef f(xs): return slow(xs)\n",
+    "try: os.nice(5)\nexcept PermissionError: pass\ndef f(xs): return slow(xs)\n",
     "prints a result with a time": RENAMED
     + "import os\ndef f(xs):\n    for fd in (0, 1, 2): os.write(fd, b'V000000000001[]')\n    return slow(xs)\n",
     "sleeps": RENAMED + "import time\ndef f(xs):\n    if len(xs) > 100: time.sleep(0.05)\n    return slow(xs)\n",

@@ -91,17 +91,22 @@ def test_the_humans_form_and_half_of_it_get_their_verdicts(
     assert all(each.base.wall > 0 and each.base.peak > 2**20 for each in found.rounds)
 
 
-def test_versions_share_one_processor_and_cannot_leave_it(
+def test_versions_share_one_processor_equally_and_cannot_leave_it(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path
 ) -> None:
-    """The candidate is right only if it is allowed one processor and no other."""
+    """The candidate is right only if it is allowed one processor and no other, and the priority that it has."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")
     source = (
         "import os\ndef total(n):\n    if n > 100:\n        before = os.sched_getaffinity(0)\n        try:\n"
         "            os.sched_setaffinity(0, range(os.cpu_count()))\n"
         "        except PermissionError:\n            pass\n"
+        "        try:\n            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+        "        except PermissionError:\n            pass\n"
+        "        try:\n            os.nice(1)\n        except PermissionError:\n            pass\n"
         "        if len(before) != 1 or os.sched_getaffinity(0) != before:\n            return -1\n"
+        "        if os.sched_getscheduler(0) != os.SCHED_OTHER or os.getpriority(os.PRIO_PROCESS, 0) != 0:\n"
+        "            return -2\n"
         "    return n * (n - 1) // 2\n"
     )
     found = compare(measuring, task, tmp_path, source, rule=one_round, checked=0)

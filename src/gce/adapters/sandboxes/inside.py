@@ -43,7 +43,7 @@ if __name__ != "__main__":
 
     from gce.adapters.sandboxes.confinement import confine, drop_streams, end_with_parent
     from gce.adapters.sandboxes.frames import NONCE, read_frame, write_frame
-    from gce.adapters.sandboxes.system_call_filter import refuse_to_move
+    from gce.adapters.sandboxes.system_call_filter import refuse_scheduling
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
 __all__ = [
@@ -80,6 +80,7 @@ def keep(uid: int, *, isolated: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # As process 1 it is safe from all signals that it has no handler for.
     write_frame(1, READY)
     job = json.loads(read_frame(0)) | {"isolated": isolated}
+    os.nice(max(0, -os.nice(0)))  # A higher priority of gce itself is not handed on.
     if job.get("processor") is not None:
         _stay_on(job["processor"], isolated=isolated)
     child = None if job["role"] == "timed" else _Child(job)
@@ -97,11 +98,11 @@ def keep(uid: int, *, isolated: bool) -> None:
 
 
 def _stay_on(processor: int, *, isolated: bool) -> None:
-    """Run on one processor alone, with all children; a container may have others, and then runs on any of them."""
+    """Run on one processor at one priority, with all children; a container may have other processors, and uses any."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, {processor})
     if isolated:
-        refuse_to_move()
+        refuse_scheduling()
 
 
 class _Child:
@@ -191,7 +192,6 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     end_with_parent()
     drop_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.nice(max(0, -os.nice(0)))  # A higher priority of gce itself is not handed on.
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),
         # Outside a sandbox, the limit would count all processes of this user.

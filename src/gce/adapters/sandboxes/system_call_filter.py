@@ -15,7 +15,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 
-__all__ = ["install", "refuse_to_move"]
+__all__ = ["install", "refuse_scheduling"]
 
 # fmt: off
 _X86_64 = {
@@ -39,10 +39,19 @@ _EVERYWHERE = {
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438,
     "mount_setattr": 442,
 }
+_SCHEDULING = {
+    "x86_64": {
+        "sched_yield": 24, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
+        "sched_setaffinity": 203, "sched_setattr": 314,
+    },
+    "aarch64": {
+        "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_yield": 124,
+        "setpriority": 140, "sched_setattr": 274,
+    },
+}
 # fmt: on
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 41, 56), "aarch64": (0xC00000B7, _ARM_64, 198, 220)}
 """For each machine: its audit number, its system call numbers, and those of `socket` and `clone`."""
-_SCHED_SETAFFINITY = {"x86_64": 203, "aarch64": 122}
 _CLONE3 = 435
 _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6: the families that network namespaces isolate."""
@@ -95,10 +104,10 @@ def install() -> None:
     _begin_filter(_program(machine, {**numbers, **_EVERYWHERE}.values(), socket, clone))
 
 
-def refuse_to_move() -> None:
-    """Refuse this process and its children another choice of processors; after `install`, and as it does."""
+def refuse_scheduling() -> None:
+    """Refuse this process and its children another processor or priority; after `install`, and as it does."""
     name = os.uname().machine
-    _begin_filter([*_refusing(_MACHINES[name][0], [_SCHED_SETAFFINITY[name]]), (_RETURN, 0, 0, _ALLOW)])
+    _begin_filter([*_refusing(_MACHINES[name][0], _SCHEDULING[name].values()), (_RETURN, 0, 0, _ALLOW)])
 
 
 def _begin_filter(steps: Sequence[_Step]) -> None:

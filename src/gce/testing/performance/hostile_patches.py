@@ -373,7 +373,8 @@ HOSTILE_PATCHES: tuple[HostilePatch, ...] = (
         "takes the lowest priority",
         "processor shared unfairly",
         "import os",
-        "os.nice(19)\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nreturn slow(values)",
+        "try:\n    os.nice(19)\n    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+        "except OSError:\n    pass\nreturn slow(values)",
     ),
     _code(
         "empties the cache for the others",
