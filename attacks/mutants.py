@@ -54,7 +54,7 @@ MUTATED: Mapping[str, tuple[str, ...]] = {
     "tasks.programs.verify": ("test_program_answers.py", "test_programs.py"),
 }
 """The modules of the package that are changed, each with the tests that judge it."""
-CHOSEN = ("-m", "not slow", "-k", "not megabyte and not covers")
+CHOSEN = ("-m", "", "-k", "not megabyte and not covers")
 """Tests by the megabyte are about time; simulated coverage takes most of it, and notices by luck too."""
 OPTIONS = (
     *("-q", "--assert=plain", "--tb=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),

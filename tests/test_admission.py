@@ -60,6 +60,7 @@ def test_a_share_is_above_0_and_at_most_1(top: float) -> None:
         positives(GROUP, top=top)
 
 
+@pytest.mark.slow
 @given(GROUPS, st.floats(0.01, 1.0))
 def test_no_rollout_is_passed_over_for_a_worse_one(rewards: Any, top: float) -> None:
     found = positives(rewards, top=top)

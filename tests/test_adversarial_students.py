@@ -35,6 +35,7 @@ def found() -> dict[str, Exploits]:
     return exploits(TASK, problems(), teach, hold_out)
 
 
+@pytest.mark.slow
 def test_the_exact_gate_leaves_nothing_to_exploit() -> None:
     assert list(found()) == list(STUDENTS)
     for each in found().values():
@@ -69,6 +70,7 @@ def test_a_student_that_is_trained_finds_the_best_exploit() -> None:
     assert trained_share(both, "exact, sum") == 0.0
 
 
+@pytest.mark.slow
 def test_students_are_the_same_whenever_the_seed_is() -> None:
     scores = scores_of(TASK)
     few = problems()[:12]
@@ -77,6 +79,7 @@ def test_students_are_the_same_whenever_the_seed_is() -> None:
     assert exploits(TASK, few, teach, hold_out) != exploits(TASK, few, teach, hold_out, seed=1)
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.adversarial_students", "--n", "2"],

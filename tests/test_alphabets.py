@@ -49,6 +49,7 @@ def test_a_job_without_a_new_label_and_two_with_the_same_are_refused() -> None:
         relabelled(instance, {"A": "x", "B": "x", "C": "z"})
 
 
+@pytest.mark.slow
 @given(instance=instances(), alphabet=st.sampled_from([LOWER, CODE_WORDS]), seed=st.integers(0, 2**32))
 def test_digest_and_verdicts_stay_and_the_names_come_back(
     instance: Instance, alphabet: tuple[str, ...], seed: int
@@ -82,6 +83,7 @@ def test_a_task_of_another_alphabet_has_the_same_problems(name: str, alphabet: t
     assert steps and {step.status for step in steps} == {"true"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_metamorphic_relations_hold_with_these_labels(name: str, relation: str) -> None:

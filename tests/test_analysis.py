@@ -366,6 +366,7 @@ def test_verdicts_are_judged_again_on_request_and_the_file_stays_as_it_is(
     assert evaluated.read_bytes() == held
 
 
+@pytest.mark.slow
 def test_variants_of_a_problem_are_judged_again_as_what_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -378,6 +379,7 @@ def test_variants_of_a_problem_are_judged_again_as_what_they_are(
     assert analyzed(capsys, answers, "--recompute", "beliefs=all") == before
 
 
+@pytest.mark.slow
 def test_the_effect_of_training_by_run_and_over_seeds(
     evaluated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -401,6 +403,7 @@ def test_the_effect_of_training_by_run_and_over_seeds(
     assert gain["value"] == pytest.approx(sum(means) / 2)
 
 
+@pytest.mark.slow
 def test_runs_of_one_algorithm_with_other_settings_are_other_setups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,6 +425,7 @@ def test_runs_of_one_algorithm_with_other_settings_are_other_setups(
     assert "optimizer.learning_rate" in shown and "optimizer.weight_decay" not in shown
 
 
+@pytest.mark.slow
 def test_a_page_is_written_once(evaluated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     page = tmp_path / "page.html"

@@ -252,6 +252,7 @@ def test_what_is_rendered_parses_back_exactly(starts: Any) -> None:
     assert parse(render(starts)) == Answer(tuple(starts.items()))
 
 
+@pytest.mark.slow
 @given(schedules, st.data())
 def test_reasoning_order_and_trailing_whitespace_do_not_change_what_is_read(starts: Any, data: st.DataObject) -> None:
     answer = parse(data.draw(renderings(starts)))
@@ -280,6 +281,7 @@ def test_what_the_grammar_cannot_write_is_not_rendered(starts: dict[str, Any], s
     assert says in str(error.value)
 
 
+@pytest.mark.slow
 def test_no_character_that_is_not_seen_hides_the_word() -> None:
     """Every control, format character, mark, separator and blank letter; some of the private and unassigned ones."""
     blank = "\u115f\u1160\u3164\uffa0"
@@ -311,6 +313,7 @@ def test_a_disguised_word_is_a_second_answer(sort: Any, rng: Any) -> None:
         assert read(f"{draft}\n{LINE}") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "a ", "Answer ", "A\x00", "a\u200b", "e\u0301\u0316", "a" + " " * 200, "\ufdfa"])
 def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit: str) -> None:
     def seconds(size: Any) -> Any:
@@ -320,6 +323,7 @@ def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit: str) -> 
     assert seconds(1 << 20) < 16 * max(seconds(1 << 18), 0.002)
 
 
+@pytest.mark.slow
 @given(any_str | hostile_responses(LABELS))
 def test_any_text_is_parsed_as_an_independent_reader_reads_it(text: Any) -> None:
     """Both refuse, or both read the same entries."""
@@ -327,6 +331,7 @@ def test_any_text_is_parsed_as_an_independent_reader_reads_it(text: Any) -> None
     assert entries == (list(answer.entries) if isinstance(answer, Answer) else None)
 
 
+@pytest.mark.slow
 @given(any_str | hostile_responses(LABELS))
 def test_the_lenient_reading_takes_any_text(text: Any) -> None:
     meant = diagnose(text, LABELS)

@@ -86,6 +86,7 @@ def test_a_score_that_misses_nothing_is_found_by_dropped_items() -> None:
     assert "hedging" not in report.found and report.table().startswith("  check")
 
 
+@pytest.mark.slow
 def test_a_sound_score_of_sets_has_no_finding() -> None:
     assert checked(jaccard).ok
     assert checked(

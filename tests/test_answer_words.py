@@ -183,6 +183,7 @@ def repeated(report: TaskReport) -> dict[str, str]:
     return {each.kind: each.message for each in report.findings if each.kind.endswith("repeated")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [occurrences, brief_precision, products])
 @pytest.mark.parametrize("admit_at", [0.5, 1.0])
 def test_a_score_that_pays_for_saying_a_word_again_is_found(score: Score, admit_at: float) -> None:
@@ -200,6 +201,7 @@ def test_the_finding_says_what_was_sent_and_what_it_earned() -> None:
     assert finding.message in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "score",
     [different, clipped_f1, jaccard, cosine, similar, exact, has_the_longest_word],
@@ -211,6 +213,7 @@ def test_a_score_that_does_not_is_not_accused(score: Score, admit_at: float) -> 
     assert not repeated(checked(score, admit_at=admit_at))
 
 
+@pytest.mark.slow
 def test_a_second_judge_that_accepts_it_is_believed() -> None:
     assert repeated(checked(occurrences, accepts=lambda row, text: different(text, row) > 0.5))
     assert not repeated(checked(occurrences, accepts=lambda row, text: occurrences(text, row) == 1.0))
@@ -287,6 +290,7 @@ def test_the_floor_holds_what_a_constant_of_common_words_earns() -> None:
     assert COMMON_WORDS in str(gce.audit(task, progress=False))
 
 
+@pytest.mark.slow
 def test_what_is_doubtful_is_shown_and_responses_need_a_second_judge() -> None:
     report = checked(different)
     said, lines = str(report), report.table().splitlines()

@@ -171,6 +171,7 @@ def test_a_file_of_an_evaluation_has_the_same_columns(evaluated: Path, capsys: p
     assert said in capsys.readouterr().err and not Path("b.csv").exists()
 
 
+@pytest.mark.slow
 def test_so_has_its_transcript(evaluated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert cli.main(["transcript", "answers.jsonl", "T1/2"]) == 0

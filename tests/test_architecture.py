@@ -541,6 +541,7 @@ def test_relative_imports_of_a_package_start_at_the_package_itself() -> None:
     assert [found.name for found in imports(inside)] == ["gce.domain.problems", "gce.app"]
 
 
+@pytest.mark.slow
 def test_the_walk_sees_the_whole_package() -> None:
     names = {module.name for module in modules()}
     assert {
@@ -555,6 +556,7 @@ def test_the_walk_sees_the_whole_package() -> None:
     assert {module.part for module in modules()} - set(INWARD) <= {"__main__"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) -> None:
     assert not [complaint for module in modules() for complaint in rule(module)]
@@ -603,6 +605,7 @@ def test_import_gce_costs_at_most_150_milliseconds_over_bare_python(tmp_path: Pa
     assert statistics.median(costs) <= 0.15, costs
 
 
+@pytest.mark.slow
 def test_all_but_adapters_and_testing_imports_with_the_core_alone(tmp_path: Path) -> None:
     extras = HEAVY - {"cattrs", "sqlite3"}  # These two are always there: the core's, and Python's own.
     names = [

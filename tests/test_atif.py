@@ -165,11 +165,13 @@ TRACES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(TRACES)
 def test_any_trace_comes_back_as_it_was(trace: Any) -> None:
     assert trace_of_atif(through_json(atif_of_trace(trace))) == trace
 
 
+@pytest.mark.slow
 @given(TRACES)
 def test_what_is_written_is_valid_by_the_formats_own_models(trace: Any) -> None:
     """Those of the package atif, of Harbor's version 1.7."""

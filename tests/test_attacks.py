@@ -185,6 +185,7 @@ def test_a_kept_mutant_changes_a_line_that_is_there_once() -> None:
         assert reason.endswith("."), mutant
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_by_a_test_or_by_its_limit() -> None:
     code = f"""
 from attacks import mutants

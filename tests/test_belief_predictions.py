@@ -74,6 +74,7 @@ def value(metric: str, conversations: Sequence[Conversation]) -> float | None:
 # The command: exact Bayes against biased agents
 
 
+@pytest.mark.slow
 def test_agents_have_the_expected_signs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "exact.jsonl"
     arguments = ("--model", named("exact_bayes"), "--strategies", ALONE, "--answers", str(kept))
@@ -110,6 +111,7 @@ def test_agents_have_the_expected_signs_alone(tmp_path: Path, capsys: pytest.Cap
     assert {"report given", "report blind", "report tokens"} == set(found[0].last.notes)
 
 
+@pytest.mark.slow
 def test_a_second_model_is_bound_by_models(capsys: pytest.CaptureFixture[str]) -> None:
     three = named("exact_bayes", "always_half", "exact_bayes")
     assert cli.main(["evaluate", "--task", "beliefs", "--models", three, "--strategies", "peer-prediction"]) == 2

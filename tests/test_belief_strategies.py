@@ -112,6 +112,7 @@ def says(*texts: str) -> Remembering:
 # The contract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [*OF_BELIEFS, *map(find_strategy, VARIANTS)], ids=lambda strategy: strategy.name)
 @pytest.mark.parametrize("text", ["Answer: 0.3", "1. Why?\n\n2. How?\nAnswer: 1e999", "", r"\finalBeliefProb{0.2}"])
 def test_every_strategy_keeps_the_contract(strategy: Strategy, text: str) -> None:
@@ -120,6 +121,7 @@ def test_every_strategy_keeps_the_contract(strategy: Strategy, text: str) -> Non
         check_strategy(strategy, BELIEFS, problem, script, settings=with_examples(Settings()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*(each.name for each in OF_BELIEFS if each.name != "label-search"), *VARIANTS])
 def test_exact_bayes_is_exact_whatever_the_strategy(name: str) -> None:
     found = held(name, agent())
@@ -353,6 +355,7 @@ def test_the_belief_in_braces_is_read_on_request(text: str, belief: float | None
     assert len(turns_of(found)) == 2
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300), st.sampled_from([*(each.name for each in OF_BELIEFS), *VARIANTS]))
 def test_hostile_replies_are_graded_or_unreadable(text: str, name: str) -> None:
     (found,) = held(name, ScriptedModel(lambda _request: text), about=problems(1, ("B1",)))
@@ -438,6 +441,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], *arguments: str, model: str = 
     return found
 
 
+@pytest.mark.slow
 def test_graded_rewards_are_compared_with_those_of_every_reference(capsys: pytest.CaptureFixture[str]) -> None:
     """An agent that never updates says the base rate: no gain over that, and a loss against exact Bayes."""
     given = [*ARGUMENTS[:-2], "--model", f"{AGENT}:never_updates"]
@@ -453,6 +457,7 @@ def test_graded_rewards_are_compared_with_those_of_every_reference(capsys: pytes
     assert f"hardest to beat; the gain over {len(over) - 3} more is no smaller (`gce evaluate --json` has all)." in out
 
 
+@pytest.mark.slow
 def test_the_table_has_the_measures_that_each_strategy_allows(capsys: pytest.CaptureFixture[str]) -> None:
     found = evaluated(capsys, model="never_updates")["beliefs"]
     assert set(found["brier"]) == set(ARGUMENTS[-1].split(","))
@@ -465,6 +470,7 @@ def test_the_table_has_the_measures_that_each_strategy_allows(capsys: pytest.Cap
     assert "all tiers (95 %)" in printed and "opinion shift" in printed and "mean reward" in printed
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_it_gives_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, half = tmp_path / "whole.jsonl", tmp_path / "half.jsonl"
     expected = evaluated(capsys, "--answers", str(whole), model="exact_bayes_with_noise")
@@ -509,6 +515,7 @@ def test_failures_of_a_variant_end_the_conversation_as_failed() -> None:
 # Training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["beliefs", "beliefs-by-outcome"])
 def test_graded_beliefs_train_and_the_best_trajectories_are_admitted(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -568,6 +575,7 @@ def test_the_best_trajectories_of_a_run_are_few_shot_examples(
     assert "nowhere" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_of_kept_answers_has_measures_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "answers.jsonl"
     evaluated(capsys, "--answers", str(kept), model="agrees_with_the_user")

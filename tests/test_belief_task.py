@@ -69,6 +69,7 @@ def test_four_presets_have_five_tiers_each_and_the_last_is_held_out() -> None:
         assert {each.instance.family for each in draw_problems(BELIEFS, family, "B5", "dev", 5)} == {family}
 
 
+@pytest.mark.slow
 def test_harder_tiers_have_more_to_weigh() -> None:
     """More evidence, or longer prompts, from the first level to the last."""
     for family in FAMILIES:
@@ -79,6 +80,7 @@ def test_harder_tiers_have_more_to_weigh() -> None:
         assert length[0] < min(length[3:]), family
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", BELIEFS.presets)
 def test_no_problem_is_in_two_splits(preset: str) -> None:
     for tier in TIERS:
@@ -248,6 +250,7 @@ def excesses(family: str, count: int) -> dict[str, Any]:
     return {name: np.array(values) for name, values in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_policies_that_are_not_bayesian_score_measurably_below_exact_bayes(family: str) -> None:
     """By more than four standard errors, and by more than 0.005 in the mean."""
@@ -262,6 +265,7 @@ def test_policies_that_are_not_bayesian_score_measurably_below_exact_bayes(famil
         assert values.mean() > max(4 * error, 0.005), (name, values.mean())
 
 
+@pytest.mark.slow
 def test_prompt_blind_baselines_solve_few_problems() -> None:
     """Within two points of the posterior: under a fifth of the problems of each tier."""
     for preset in ("worlds", "sources"):
@@ -281,6 +285,7 @@ def test_the_limits_of_prompt_blind_baselines_hold(task: Task) -> None:
     assert report.above_limit == () and len(report.prompt_blind) == 6 * 5
 
 
+@pytest.mark.slow
 def test_the_verifier_withstands_its_battery() -> None:
     report = check_task(BELIEFS, preset="worlds", problems=2, responses=400)
     assert report.ok, [str(finding) for finding in report.findings]

@@ -255,6 +255,7 @@ def check_posteriors(family: str, count: int, *, seed: int = 0) -> None:
             assert world.posterior(range(pieces)) == pytest.approx(expected, rel=0, abs=1e-9), world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_posterior_is_that_of_a_second_method(family: str) -> None:
     check_posteriors(family, 100)
@@ -405,6 +406,7 @@ def check_calibration(family: str, count: int, *, seed: int) -> None:
         assert abs(studentized((after - before) * centred)) < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_beliefs_are_calibrated_and_a_martingale(family: str) -> None:
     check_calibration(family, 2_000, seed=0)

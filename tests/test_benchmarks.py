@@ -21,6 +21,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_one_row_of_the_table(tmp_path: Path) -> None:
     """The machine's limits and the row: rates, rounds, and the ratio between its lowest and highest."""
     out = tmp_path / "results.jsonl"
@@ -35,6 +36,7 @@ def test_one_row_of_the_table(tmp_path: Path) -> None:
     assert (row["target"], row["met"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_two_evaluations_of_one_model_seldom_differ_and_ten_points_are_found(tmp_path: Path) -> None:
     """Samples of 40 problems a tier, solved with chances of 0 to 1: the lower bound of A/A rejections is below 5 %."""
     rng = random.Random(0)
@@ -64,6 +66,7 @@ def test_an_unknown_row_is_named() -> None:
     assert "no row 'speed': choose of verifier," in done.stderr
 
 
+@pytest.mark.slow
 def test_contestants_take_turns_and_who_fails_is_named() -> None:
     """Each of two rounds starts with another contestant; a turn that raises ends the contest."""
     code = """
@@ -84,6 +87,7 @@ else:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_how_cost_grows_is_measured_and_drawn(tmp_path: Path) -> None:
     """Four numbers of jobs, each judged right; with matplotlib also a picture."""
     drawn = importlib.util.find_spec("matplotlib") is not None
@@ -116,6 +120,7 @@ def test_a_soak_is_told_in_a_table() -> None:
     assert lines[12] == "seconds an iteration, not read: median 2.0 (2.0-2.0, n = 1)"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")
 def test_a_short_soak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("mlx.core")

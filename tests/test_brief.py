@@ -251,6 +251,7 @@ def test_prompts_and_problems_are_those_of_scheduling(preset: str) -> None:
         assert (one.prompt, one.digest) == (other.prompt, other.digest)
 
 
+@pytest.mark.slow
 @given(instances(), st.data())
 def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_broken(
     instance: Instance, data: st.DataObject

@@ -395,6 +395,7 @@ class TestCosts:
         assert len(buffer) == 10_000
         assert used / 10_000 < 400
 
+    @pytest.mark.slow
     def test_admitting_few_does_not_copy_many(self, large: Any) -> None:
         more = [trace(f"more {index}", problem=f"more {index}", tier="T2") for index in range(3)]
         assert self.peak(lambda: admit(admit(large, [evolve(more[0], content_digest="")]), more))[1] is not large

@@ -77,6 +77,7 @@ def results(found: dict[str, Any]) -> dict[str, str]:
     return {name: line["result"] for name, line in found["by_check"].items()}
 
 
+@pytest.mark.slow
 def test_a_sound_task_passes_and_the_file_says_so(certified: Run, tmp_path: Path) -> None:
     status, found = certified("toy_task:WORKED", *SMALL, "--out", tmp_path / "c.json")
     assert results(found) == {
@@ -100,6 +101,7 @@ def test_a_task_without_oracle_or_limits_says_that_these_do_not_apply(
     assert found["by_check"][ORACLE]["found"] == "the task declares no demonstrations and no own answers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "check", "failing", "said"),
     [
@@ -129,6 +131,7 @@ def test_bad_input_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert not out and err.startswith("gce certify: module toy_task has no 'NOTHING'")
 
 
+@pytest.mark.slow
 def test_another_process_that_ends_with_an_error_is_a_failure() -> None:
     with pytest.raises(OtherProcessFailed, match="exit status 2"):
         in_another_process(["gce.app.cli", "generate", "--task", "no-such-task"], hash_seed=0, seconds=60)

@@ -46,6 +46,7 @@ def test_the_full_script_installs_every_extra_and_runs_every_marker() -> None:
     assert (ROOT / ".ci" / "full").read_text(encoding="utf-8").rstrip().endswith('/run" full')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
 def test_no_test_waits_for_a_package_that_no_extra_brings(path: Path) -> None:
     names = asked_for(path.read_text(encoding="utf-8"))

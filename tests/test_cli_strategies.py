@@ -10,6 +10,7 @@ from test_cli_train import SCRIPTED, SIZES, WORKED, assert_same_run, records_of,
 from gce.app import cli
 
 
+@pytest.mark.slow
 def test_a_run_of_conversations_keeps_its_strategy_and_repeats_when_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

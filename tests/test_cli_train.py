@@ -107,6 +107,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
 # What it prints and leaves
 
 
+@pytest.mark.slow
 def test_help_teaches_with_examples_also_as_a_module(capsys: pytest.CaptureFixture[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "120"}
     command = [sys.executable, "-m", "gce.app.train", "--help"]
@@ -611,6 +612,7 @@ def test_a_tiny_model_learns_something(trained: Trained) -> None:
     assert len(blocks) == 2
 
 
+@pytest.mark.slow
 def test_a_run_may_begin_with_what_an_earlier_one_learned(
     trained: Trained, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -650,6 +652,7 @@ def test_a_run_goes_on_with_the_worked_examples_that_it_began_with_alone(
     assert "demonstrations differ from those that the run began with" in refused(capsys)
 
 
+@pytest.mark.slow
 def test_another_process_with_other_hashes_ends_with_the_same_bytes(
     trained: Trained, tiny: Path, tmp_path: Path
 ) -> None:
@@ -659,6 +662,7 @@ def test_another_process_with_other_hashes_ends_with_the_same_bytes(
     assert_same_run(trained(), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: Path, tmp_path: Path) -> None:
     """Killed for good, by a signal that nothing can catch, in the middle of the second iteration's rollouts."""
     run = tmp_path / "run"
@@ -766,6 +770,7 @@ def test_another_seed_gives_another_adapter(trained: Trained) -> None:
     assert adapter_of(trained()) != adapter_of(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--targeting", "random", "--seed", "1"), ("--targeting", "all")])
 def test_plain_mlx_lm_loads_the_last_checkpoint_and_gives_the_same_logits(
     trained: Trained, tiny: Path, options: tuple[str, ...]

@@ -68,6 +68,7 @@ def parsed(*arguments: str | Path) -> argparse.Namespace:
     return parser.parse_args([str(each) for each in arguments])
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_settings())
 def test_what_is_printed_reads_back_to_the_same_settings(tmp_path: Path, found: TrainSettings) -> None:

@@ -83,6 +83,7 @@ def test_limits_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not any("secret-of-mine" in word for word in run)
 
 
+@pytest.mark.slow
 def test_code_is_measured_in_the_image_of_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = playing(tmp_path, monkeypatch)
     monkeypatch.setattr(module, "CHECKED", 1)
@@ -111,6 +112,7 @@ def test_programs_run_in_the_image_of_this_python(tmp_path: Path, monkeypatch: p
     assert IMAGE in asked(engine)[0]
 
 
+@pytest.mark.slow
 def test_an_engine_that_works_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +121,7 @@ def test_an_engine_that_works_is_ready(
     assert capsys.readouterr().out.startswith("ready")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "said"),
     [

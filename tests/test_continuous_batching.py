@@ -83,6 +83,7 @@ def full_forward(model: Any, prompt: Sequence[int], tokens: Sequence[int], tempe
     return (logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))[np.arange(len(tokens)), list(tokens)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model: Any, decoder: str) -> None:
     jobs = jobs_of(temperature=0.0)
@@ -107,6 +108,7 @@ def test_log_probabilities_are_those_of_a_full_forward_pass(model: Any, decoder:
         assert rollout.sampling_log_probabilities == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", ["numpy", "batch"])
 def test_buffers_grow_past_their_first_room(tmp_path: Path, decoder: str) -> None:
     """300 new tokens, where there is room for 256 at first; the longest prompt has 280 tokens, over a query block."""
@@ -254,6 +256,7 @@ def with_openings(*, first: Any = (300, 520), each: int = 3) -> list[Job]:
     return [Job(prompt, 10 * place + turn, 0.8, 7 + turn) for turn in range(2) for place, prompt in enumerate(prompts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_rows", [3, 40])
 def test_what_prompts_begin_with_is_read_by_all_rows_and_changes_nothing(tmp_path: Path, max_rows: int) -> None:
     model = load(tmp_path, layers=2, context=1024).engine.model

@@ -103,6 +103,7 @@ def rows_of(run: Path) -> dict[str, Any]:
     return {name: {**row, "seconds": 0, "p_holm": 0, "words": ""} for name, row in rows.items()}
 
 
+@pytest.mark.slow
 def test_every_control_ends_in_what_it_rules_out(controls: Path, measure: Deep) -> None:
     """The model imitates the majority of its traces: verdicts and a rule's traces teach it, all rollouts do not."""
     found = measure(controls)
@@ -164,6 +165,7 @@ def test_what_is_finished_is_not_measured_again(controls: Path, measure: Deep, m
     assert rows_of(controls) == before
 
 
+@pytest.mark.slow
 def test_other_sizes_measure_what_depends_on_them_alone(controls: Path, measure: Deep) -> None:
     before = rows_of(controls)
     measure(controls, "--pass-samples", "4")
@@ -198,6 +200,7 @@ def test_a_control_of_an_earlier_version_that_was_tested_on_fewer_problems_is_re
     assert "tested on 5 problems per tier only: delete it, so that it is trained again" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_that_measured_other_tasks_has_all_controls(
     tmp_path: Path, measure: Deep, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +224,7 @@ def test_runs_of_a_study_may_differ_in_the_other_tasks_that_they_measure() -> No
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param("tuned-base", marks=SLOW), "accept-all", pytest.param("pass-at-k", marks=SLOW)]
 )
@@ -286,6 +290,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_command_that_was_killed_goes_on(run: Path, measured: Path, measure: Deep) -> None:
     """SIGKILL, which nothing can catch, in the middle of the third control."""
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
@@ -361,6 +366,7 @@ def test_a_control_that_a_run_cannot_have_is_left_out(
     assert all(found["left_out"][name].startswith(why) for name, why in left_out.items())
 
 
+@pytest.mark.slow
 def test_a_run_with_a_warm_up_is_trained_longer_on_its_demonstrations(tmp_path: Path, measure: Deep) -> None:
     path = tmp_path / "run"
     assert cli.main(["train", *TOY, *SIZES, "--warm-up", "3", "--shots", "2", "--run-dir", str(path), "--quiet"]) == 0
@@ -480,6 +486,7 @@ def test_a_page_is_written_without_matplotlib(run: Path, monkeypatch: pytest.Mon
     assert "shuffled: " in page and "<svg" not in page
 
 
+@pytest.mark.slow
 def test_controls_of_a_local_model(tmp_path: Path, measure: Deep) -> None:
     """A tiny random Llama, sampled and trained as any model is."""
     pytest.importorskip("mlx_lm")

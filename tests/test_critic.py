@@ -107,6 +107,7 @@ def test_too_few_problems_are_refused() -> None:
         out_of_fold(np.zeros((4, 1)), np.zeros(4), ["T"] * 4, ["a", "a", "b", "b"])
 
 
+@pytest.mark.slow
 def test_the_command_and_its_python_face(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mlx.core")
     options = ("--n", "4", "--samples", "2", "--seeds", "2")

@@ -108,6 +108,7 @@ def test_every_file_that_a_document_names_exists(document: Path) -> None:
     assert [name for name in found if not any(each.endswith(f"/{name}") for each in files())] == []
 
 
+@pytest.mark.slow
 def test_the_changelog_says_what_things_are_called_now() -> None:
     """The right column of its tables; the left one has the old names, which are there no more."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
@@ -167,6 +168,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "form"), CASES)
 def test_the_code_blocks_of_a_page_run_and_print_what_it_says(page: Path, form: str, tmp_path: Path) -> None:
     """Without long blocks; `-m docs`: long ones in their small form; `-m slow`: as they stand."""

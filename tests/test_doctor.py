@@ -159,6 +159,7 @@ def test_without_mlx_the_doctor_says_what_to_install_and_exits_with_1(
     assert "BLAS" not in found
 
 
+@pytest.mark.slow
 def test_with_mlx_the_doctor_measures_its_matrix_products() -> None:
     pytest.importorskip("mlx.core")
     found = {finding.name: finding for finding in installation.examine()}

@@ -38,6 +38,7 @@ def test_the_quickstart_prints_a_problem_three_answers_and_three_verdicts(tmp_pa
     assert re.search(r"^   (precedence|capacity|deadline): ", violations, re.M)
 
 
+@pytest.mark.slow
 def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     pytest.importorskip("mlx_lm")
     ran = subprocess.run(
@@ -61,6 +62,7 @@ def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     assert said == ("right" if verdict.right else task.teaching.feedback(verdict))
 
 
+@pytest.mark.slow
 def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> None:
     """One small iteration with the shipped model: rollouts are judged and the run is complete."""
     pytest.importorskip("mlx_lm")
@@ -132,6 +134,7 @@ OWN = [
 ]
 
 
+@pytest.mark.slow
 def test_one_of_everything_of_one_s_own_learns_and_is_measured() -> None:
     """From Python: each is given itself. At most 120 lines, all in all."""
     assert len((EXAMPLES / "own_everything.py").read_text().splitlines()) <= 120
@@ -144,6 +147,7 @@ def test_one_of_everything_of_one_s_own_learns_and_is_measured() -> None:
     assert untrained.startswith("untrained, zero-shot: names") and swapped.startswith("untrained, swapped: names")
 
 
+@pytest.mark.slow
 def test_one_of_everything_of_one_s_own_is_named_on_the_command_line(tmp_path: Path) -> None:
     """And stored under these names, by which the run is judged again."""
     pytest.importorskip("safetensors")  # Checkpoints of runs in directories.
@@ -163,6 +167,7 @@ def test_one_of_everything_of_one_s_own_is_named_on_the_command_line(tmp_path: P
     assert all(list(row) == ["two", "three"] for row in found.values())
 
 
+@pytest.mark.slow
 def test_a_list_of_questions_is_attacked_and_measured(tmp_path: Path) -> None:
     """At most 40 lines; a model that always says Paris has one answer of the list right."""
     assert len((EXAMPLES / "own_questions.py").read_text().splitlines()) <= 40

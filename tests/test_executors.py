@@ -28,6 +28,7 @@ from gce.testing.contracts.evaluator import check_evaluator
 from gce.testing.contracts.executor import check_executor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [InProcess, lambda: ProcessPool(2)], ids=["in process", "process pool"])
 def test_executors_keep_the_contract(make: Callable[[], Executor]) -> None:
     check_executor(make)
@@ -80,6 +81,7 @@ def process_number(_spec: int) -> list[int]:
     return [os.getpid()]
 
 
+@pytest.mark.slow
 def test_a_pool_works_in_other_processes(two: ProcessPool) -> None:
     assert os.getpid() not in set(two.map(process_number, [1, 2]))
 
@@ -88,6 +90,7 @@ def end_this_process(_spec: int) -> list[int]:
     os._exit(9)
 
 
+@pytest.mark.slow
 def test_a_process_ended_from_outside_is_said_and_the_pool_begins_anew() -> None:
     pool = ProcessPool(1)
     with pytest.raises(GceError, match="ended from outside"):
@@ -213,6 +216,7 @@ def kept(where: Mapping[str, Any]) -> dict[str, Any]:
         return found | {"test": run.answers("test-after")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [{"judges": 2}, {"kind": "test_executors:Backwards"}], ids=["pool", "own"])
 def test_a_run_ends_with_the_same_bytes_wherever_answers_are_judged(where: Mapping[str, Any]) -> None:
     whole = kept({})

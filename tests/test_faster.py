@@ -118,6 +118,7 @@ def test_no_name_is_a_keyword_or_used_twice() -> None:
     assert not [name for name in names if keyword.iskeyword(name) or hasattr(builtins, name)]
 
 
+@pytest.mark.slow
 def test_the_elementwise_step_reaches_every_residue() -> None:
     """Few different numbers would leave the slow form little to do."""
     blocks = range(-10 * 1024, 10 * 1024)  # An exclusive or with at most 999 maps these numbers to themselves.

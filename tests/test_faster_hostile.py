@@ -56,6 +56,7 @@ def judged(runner: RunnerPool, source: str) -> Verdict:
     return verdict
 
 
+@pytest.mark.slow
 def test_a_fast_program_gains_and_a_slow_one_does_not(runner: RunnerPool) -> None:
     """Otherwise the tests below would show nothing."""
     fast = judged(runner, FAST)
@@ -156,6 +157,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORTH_NOTHING)
 def test_what_is_no_faster_is_equal_and_gains_nothing(name: str, runner: RunnerPool) -> None:
     verdict = judged(runner, WORTH_NOTHING[name])
@@ -165,6 +167,7 @@ def test_what_is_no_faster_is_equal_and_gains_nothing(name: str, runner: RunnerP
     assert verdict.score == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_answer_is_refused(name: str, runner: RunnerPool) -> None:
     source, kind = REFUSED[name]
@@ -172,6 +175,7 @@ def test_what_is_no_answer_is_refused(name: str, runner: RunnerPool) -> None:
     assert refusal(verdict) == kind and "speedup" not in verdict.measures
 
 
+@pytest.mark.slow
 def test_the_check_for_changed_arguments_runs_in_the_program_s_process_and_can_be_patched(runner: RunnerPool) -> None:
     """A known limit: only that process has the argument. What is won is a copy, as the next program may show."""
     changing = FAST.replace("return ", "xs[:] = ") + "    return xs[:]\n"

@@ -125,6 +125,7 @@ def test_learning_that_overflows_commits_nothing(field: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_silence_garbage_and_long_texts_are_wrong_answers() -> None:
     """In bounded time, and the run learns nothing from them."""
     texts = ["", "\ud800\x00", "w1 " * 70_000, "9" * 200_000, "w" + "1" * 100_000]

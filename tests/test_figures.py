@@ -34,6 +34,7 @@ DRAWN: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_is_drawn_as_one_picture_of_the_pages_colour(name: str) -> None:
     drawn = svg(DRAWN[name])
@@ -68,6 +69,7 @@ LONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiers", [SIX, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("kind", ["bars", "grid", "stacks", "lines"])
 def test_labels_of_six_tiers_and_forty_iterations_neither_overlap_nor_leave_the_picture(

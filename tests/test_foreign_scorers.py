@@ -119,6 +119,7 @@ def test_a_scorer_that_ends_fails_its_own_answer_alone(hostile: Task, attack: st
     assert found[2].reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["kill-parent", "kill-all"])
 def test_a_scorer_that_ends_other_processes_forges_nothing(hostile: Task, attack: str) -> None:
     """It is ended with the process that forked it, at once or a little later, so that the next answer may fail, too."""
@@ -152,6 +153,7 @@ def test_scorers_that_hang_are_skipped_after_a_few(place: Path) -> None:
     assert said == {"it did not end within 2 s": 3, "too many calls before it did not end": 8}
 
 
+@pytest.mark.slow
 def test_a_scorer_that_fails_on_some_answers_changes_no_verdict_on_the_others(place: Path) -> None:
     """Of 200 answers, half of them right; about one in twenty fails, whether it is right or wrong."""
     honest, unreliable = (find_task(f"trl:hostile_scorers:{name}@many.jsonl") for name in ("honest", "unreliable"))

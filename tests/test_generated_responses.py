@@ -43,6 +43,7 @@ def assert_both_sides_of_the_border_were_tried(found: Any, least: Any) -> None:
         assert (found[kind, False] >= least) == (kind not in ALWAYS_RIGHT), (kind, found)
 
 
+@pytest.mark.slow
 def test_on_20_000_responses_the_verifier_and_two_independent_checkers_agree() -> None:
     found = tried(verify, 0, 20_000)
     assert errors(found) == {}
@@ -95,6 +96,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verifier", "sort"), FAULTY.values(), ids=FAULTY)
 def test_a_fault_in_the_verifier_is_found(verifier: Callable[..., Any], sort: str) -> None:
     assert set(errors(tried(verifier, 2, 1_500))) == {sort}

@@ -86,6 +86,7 @@ def drawn(chances: list[float], rng: np.random.Generator) -> list[ScoredProblem]
     ]
 
 
+@pytest.mark.slow
 def test_the_null_of_problems_holds_its_level_and_finds_what_is_there() -> None:
     """Where nothing changes p is at most 0.05 in 3 of 20 runs or fewer (chance of more: 1.6 %); else it is small."""
     still = [path_geometry(drawn([0.5] * 6, RNG(seed)), RNG(seed), resamples=99) for seed in range(20)]
@@ -144,6 +145,7 @@ def valid(plain: Any) -> None:
     jsonschema.Draft202012Validator(schema).validate(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["1.0", "1.1"])
 def test_three_runs_are_exported_and_valid(runs: list[Path], schema: str, tmp_path: Path) -> None:
     for run in runs:

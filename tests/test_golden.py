@@ -41,6 +41,7 @@ def program() -> Program:
     return Program(entry_point())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PORTABLE)
 def test_outputs_are_as_committed(name: str, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ITEMS[name].needs:
@@ -67,6 +68,7 @@ def test_there_are_two_hundred_hostile_answers_and_every_task_has_some() -> None
     assert {answer["task"] for answer in answers} == set(PROBLEMS)
 
 
+@pytest.mark.slow
 def test_hostile_answers_have_every_kind_of_defect() -> None:
     kinds = Counter(
         violation.kind
@@ -87,6 +89,7 @@ def made(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
     return lambda name: make(name, program)
 
 
+@pytest.mark.slow
 def test_a_changed_verdict_is_found(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import gce
 

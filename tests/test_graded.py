@@ -221,6 +221,7 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     ]
 
 
+@pytest.mark.slow
 def test_binary_tasks_show_none_of_it() -> None:
     """Not even where their reward is a function of their own."""
     own = evolve(toy_task.ADDITION, reward=lambda verdicts: float(verdicts[0].right))

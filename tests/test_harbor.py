@@ -137,6 +137,7 @@ def answered(task: Task, script: str) -> Answer:
     return answered_by(task, problem, said, task.judge(problem, said))
 
 
+@pytest.mark.slow
 @sandboxed
 def test_the_oracle_is_right_and_rewards_are_read(count: Task) -> None:
     (problem,) = draw_problems(count, "questions", "all", "test", 1)
@@ -179,6 +180,7 @@ if [ -e "$HOME/left" ] || [ -e count.txt ]; then echo 1; else echo 0; fi > /logs
 """
 
 
+@pytest.mark.slow
 @sandboxed
 @pytest.mark.parametrize("attack", ["touch ~/left", "cd /; rm -rf /home/user; echo > /home/user", "touch {1..2000}"])
 def test_nothing_of_a_home_is_kept_and_what_cannot_be_tested_has_the_lowest_reward(attack: str, tmp_path: Path) -> None:
@@ -250,6 +252,7 @@ def test_what_a_candidate_writes_beside_the_reward_is_never_kept(tmp_path: Path)
     assert case_of(write_case(tmp_path / "count", **{"task.toml": toml})).places == ("/app", "/data")
 
 
+@pytest.mark.slow
 @sandboxed
 def test_a_script_that_does_not_end_is_judged_by_what_it_left(count: Task) -> None:
     assert answered(count, "echo 3 > count.txt; sleep 100").right
@@ -296,6 +299,7 @@ def round_trip(name: str, count: int, place: Path) -> None:
     check_round_trip(sent, back, twin, count)
 
 
+@pytest.mark.slow
 @sandboxed
 @pytest.mark.parametrize("name", NAMES[:1])
 def test_a_task_that_goes_out_comes_in_with_the_same_verdicts(name: str, tmp_path: Path) -> None:

@@ -196,6 +196,7 @@ def test_a_project_s_numbers_have_a_ceiling() -> None:
 # What the system refuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["path"], ["generate", "--tiers", "T0", "--json"], ["models", "--json"]])
 def test_a_full_standard_output_is_one_line(command: list[str]) -> None:
     if not Path("/dev/full").exists():

@@ -85,6 +85,7 @@ def test_a_conversation_with_tools_is_written_as_the_format_says() -> None:
     assert sample["output"]["choices"][0]["stop_reason"] == "max_tokens"
 
 
+@pytest.mark.slow
 @given(TRACES)
 def test_any_trace_comes_back_as_it_was(trace: Trace) -> None:
     assert list(traces_of_inspect_log(log_of(trace, TRACE))) == [trace, TRACE]
@@ -165,6 +166,7 @@ def test_what_is_no_log_is_refused_in_one_line(data: Any, says: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_read_say_so_in_one_line(tmp_path: Path) -> None:
     for name, data, says in (
         ("a.json", b"{", "a.json is not JSON"),

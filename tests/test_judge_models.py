@@ -181,6 +181,7 @@ def options(run: Path) -> tuple[str, ...]:
     return (*toy, "--problems", "4", "--rollouts", "2", "--test", "5", "--sampling", "uniform", "--run-dir", str(run))
 
 
+@pytest.mark.slow
 def test_a_run_with_a_judge_model(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its grades stand in the record, its tokens in the summary; gce rescore does not ask it again."""
     pytest.importorskip("safetensors")

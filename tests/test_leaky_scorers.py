@@ -133,6 +133,7 @@ LEAKY: dict[str, tuple[list[dict[str, Any]], Score, str]] = {
 """Questions, score, and what the check says."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEAKY)
 def test_a_leaky_scorer_is_found_with_what_it_accepts(name: str) -> None:
     rows, score, said = LEAKY[name]
@@ -157,12 +158,14 @@ SOUND: dict[str, tuple[list[dict[str, Any]], Score]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_scorer_is_clean(name: str) -> None:
     report = checked(gce.task(*SOUND[name], name="sound"))
     assert report.ok, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extract", ["boxed", ("json", "answer"), r"Answer: (.+)", "text"])
 def test_answers_are_attacked_in_the_format_that_is_read(extract: Any) -> None:
     """An empty box beside an answer is no second answer."""
@@ -378,6 +381,7 @@ def test_characters_in_any_order_are_not_called_evaluated() -> None:
     assert {each.kind for each in report.findings if each.check == "types"} == {"characters"}
 
 
+@pytest.mark.slow
 def test_the_command_line_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"leaky_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(
@@ -422,6 +426,7 @@ def test_declared_limits_hold_for_the_upper_bound() -> None:
     assert gce.audit(task, progress=False).ok and not gce.audit(strict, progress=False).ok
 
 
+@pytest.mark.slow
 def test_partial_credit_beyond_chance_is_found_in_a_short_list_and_a_little_is_not() -> None:
     task = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.6, name="more")
     assert "partial credit" in str(checked(task)) and not gce.audit(task, progress=False).ok

@@ -82,6 +82,7 @@ def cases(draw: Any) -> tuple[Any, Any]:
     return case.instance, draw(renderings(starts) | renderings(starts) | hostile_responses(case.instance.labels))
 
 
+@pytest.mark.slow
 @given(cases(), st.integers(0, 2**32))
 def test_every_relation_holds_whatever_the_response(case: Any, seed: int) -> None:
     """By the verifier, and by a reader and a checker that share no code with it."""

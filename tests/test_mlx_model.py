@@ -67,6 +67,7 @@ def without_tokens(batch: Any) -> Any:
     return evolve(batch, traces=traces)
 
 
+@pytest.mark.slow
 def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory: Path) -> None:
     model = load(directory)
     assert isinstance(model, Sampler) and isinstance(model, Scorer)
@@ -74,6 +75,7 @@ def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory: Path) -> 
     check_model(lambda: load(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("lowest", [0, 1])
 def test_same_seed_same_bytes_with_and_without_sampling_in_between(

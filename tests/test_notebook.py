@@ -36,6 +36,7 @@ def test_the_notebook_is_committed_without_outputs() -> None:
     assert len({cell["id"] for cell in found["cells"]}) == len(found["cells"])
 
 
+@pytest.mark.slow
 def test_every_cell_of_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("mlx_lm", "matplotlib"):
         pytest.importorskip(module)

@@ -128,6 +128,7 @@ def raised_or_said(tree: ast.Module) -> list[str]:
     return sorted({text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)})
 
 
+@pytest.mark.slow
 def test_only_the_command_line_names_options() -> None:
     assert raised_or_said(ast.parse("def f():\n    raise BadInput(f'leave out --all {x}')")) == ["leave out --all "]
     package = Path(gce.__file__).parent
@@ -268,6 +269,7 @@ class Cached(ScriptedModel):
         self.cleared += 1
 
 
+@pytest.mark.slow
 def test_a_finished_run_keeps_its_model_without_caches_as_long_as_its_result_lives() -> None:
     made: list[Any] = []
 
@@ -284,6 +286,7 @@ def test_a_finished_run_keeps_its_model_without_caches_as_long_as_its_result_liv
     assert made[0]() is None, "nothing else holds it"
 
 
+@pytest.mark.slow
 def test_adapters_on_one_base_share_its_weights_and_free_them_with_the_last(tmp_path: Path) -> None:
     pytest.importorskip("mlx_lm")
     from test_mlx_model import PROMPTS, batch_of, load

@@ -58,6 +58,7 @@ def requests_of(count: int) -> list[SampleRequest]:
     return [SampleRequest(f"{i}", PROMPTS[i % len(PROMPTS)], 7 + i, 1.0, 20 + i % 7) for i in range(count)]
 
 
+@pytest.mark.slow
 def test_the_shipped_model_keeps_to_the_port(shipped: Path) -> None:
     too_long = (Message("user", "c " * 5000),)
     model = load_onnx_model(shipped, threads=1)
@@ -65,6 +66,7 @@ def test_the_shipped_model_keeps_to_the_port(shipped: Path) -> None:
     check_model(lambda: load_onnx_model(shipped, threads=1), prompts=PROMPTS, too_long=too_long, max_tokens=200)
 
 
+@pytest.mark.slow
 def test_an_export_of_optimum_keeps_to_the_port_and_scores_as_torch(optimum: Path) -> None:
     prompts = [(Message("user", text),) for text in ("w1 w2", "w3 w4 w5 w6")]
     too_long = (Message("user", "w7 " * 200),)
@@ -92,6 +94,7 @@ def test_it_samples_and_scores_as_mlx(shipped: Path) -> None:
     assert sum(ours[r.key].token_ids == theirs[r.key].token_ids for r in requests) >= len(requests) - 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 3, 8])
 def test_a_completion_is_the_same_whatever_shares_its_batch(shipped: Path, rows: int) -> None:
     requests = requests_of(20)
@@ -239,6 +242,7 @@ def test_external_data_are_read_and_are_part_of_the_identity(shipped: Path, tmp_
         load_onnx_model(folder, threads=1)
 
 
+@pytest.mark.slow
 def test_it_stands_behind_its_name_but_not_for_training(shipped: Path) -> None:
     settings = TrainSettings(model=ModelSettings(name=f"onnx:{shipped}", threads=1))
     assert find_model(settings, TASKS["scheduling"]).info().capabilities == {"sample", "score"}
@@ -246,6 +250,7 @@ def test_it_stands_behind_its_name_but_not_for_training(shipped: Path) -> None:
         find_learning_model(settings, TASKS["scheduling"])
 
 
+@pytest.mark.slow
 def test_the_command_line_evaluates_it_and_refuses_in_one_line(shipped: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gce.app.cli"]
     options = ["--model", f"onnx:{shipped}", "--n", "2", "--max-tokens", "30", "--json"]

@@ -249,6 +249,7 @@ def test_only_statuses_that_refuse_a_request_are_about_its_length(status: int) -
     assert fault_of(status, {"error": "This model's maximum context length is 4 tokens"}) != "no room"
 
 
+@pytest.mark.slow
 @given(st.integers(300, 599), st.recursive(st.none() | st.text() | st.floats() | st.booleans(), st.lists) | st.binary())
 def test_any_answer_means_one_of_the_four(status: int, said: Any) -> None:
     content = said if isinstance(said, bytes) else json.dumps({"error": said}).encode()

@@ -99,6 +99,7 @@ def test_a_file_is_refused_with_one_line(tmp_path: Path, capsys: pytest.CaptureF
         assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 8),
@@ -218,6 +219,7 @@ def steady(messages: Any) -> str:
     return "Answer: A 0"
 
 
+@pytest.mark.slow
 def test_a_single_model_with_as_many_calls_stands_beside_every_graph(tmp_path: Path) -> None:
     kept = tmp_path / "answers.jsonl"
     own = tmp_path / "own.toml"

@@ -378,6 +378,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("leaves", [True, False], ids=["the command ends", "the command stays"])
 def test_all_that_a_command_started_ends_with_it(tmp_path: Path, leaves: bool) -> None:

@@ -38,6 +38,7 @@ def both(directory: Path) -> Any:
     return WithSampler(local(directory, 0, 2), local(directory))
 
 
+@pytest.mark.slow
 def test_it_keeps_to_the_port(directory: Path) -> None:
     check_model(lambda: both(directory), prompts=PROMPTS, too_long=TOO_LONG)
 

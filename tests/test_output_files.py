@@ -217,6 +217,7 @@ def test_report_replaces_its_own_page_with_force_and_in_its_own_format(
     assert "did not write it" in error_of(capsys, *arguments, "--force")
 
 
+@pytest.mark.slow
 def test_report_without_a_place_is_repeated_at_ease(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     for _ in range(2):

@@ -119,6 +119,7 @@ def test_splits_follow_from_digests_and_none_is_empty() -> None:
     assert [len(listed(few, split)) for split in ("train", "dev", "test")] == [2, 1, 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=5), unique=True), st.randoms(use_true_random=False))
 def test_a_cut_is_disjoint_whole_and_independent_of_order(digests: list[str], rng: random.Random) -> None:
     found = cut(digests, digests, (60, 15, 25))
@@ -325,6 +326,7 @@ def test_a_decorator_makes_the_function_a_task() -> None:
         gce.task()  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 def test_the_scorer_is_attacked_and_a_leak_is_found() -> None:
     assert check_task(sums(), responses=500).ok
     leaky = gce.task(SUMS, lambda answer, problem: str(problem["answer"]) in answer, name="leaky")
@@ -379,6 +381,7 @@ def test_parquet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         gce.task(path, exact)
 
 
+@pytest.mark.slow
 def test_parquet_is_read(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -551,6 +554,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, *capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_an_own_task_is_checked_measured_trained_on_and_resumed(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -572,6 +576,7 @@ def test_an_own_task_is_checked_measured_trained_on_and_resumed(
     assert status == 2 and f"the list of questions of task {own}:TASK is not the one that the run was made with" in err
 
 
+@pytest.mark.slow
 def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("safetensors")
     command = ("train", "--task", f"{own}:TASK", "--model", f"{own}:MAKE", *LITTLE, "--run-dir", "out")

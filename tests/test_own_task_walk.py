@@ -106,6 +106,7 @@ def test_two_folds_are_proposed_for_a_list_that_is_short_alone() -> None:
     assert " --test 50 " in proposed(130) and " --folds " not in proposed(130)
 
 
+@pytest.mark.slow
 def test_that_most_answers_are_the_same_is_said_of_a_run_its_folds_and_its_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +207,7 @@ def test_only_a_score_without_extract_is_told_to_look_into_sentences() -> None:
         assert "look at what extract= gives the score" in tried and ("split(' is ')" in tried) is there
 
 
+@pytest.mark.slow
 def test_a_gap_alone_is_said_with_its_limit_what_mends_it_and_the_same_check(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,6 +241,7 @@ def test_answers_are_exported_with_what_was_read_and_what_is_right(
         assert row["extracted"] == ("" if "no idea" in row["text"] else str(2 * n + n % 2))
 
 
+@pytest.mark.slow
 def test_the_next_command_of_a_check_repeats_it_or_measures_a_small_model(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = said(capsys, "check", *GIVEN, "--responses", "10")
     assert err[-1] == "next: gce evaluate --task test_own_task_walk:doubles --model smollm2 --n 50 --max-tokens 64"

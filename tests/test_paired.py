@@ -120,6 +120,7 @@ def test_ten_seeds_are_covered_about_as_often_as_said_and_three_are_not() -> Non
     assert 0.6 < covered(3) < 0.88
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=4))
 def test_it_turns_around_with_the_sign(seeds: list[list[float]]) -> None:
     one = hierarchical_bootstrap([seeds], generator(0, "sign"), repetitions=200)

@@ -43,6 +43,7 @@ def numbered(answer: str, problem: Mapping[str, Any]) -> bool:
     return answer == str(problem["answer"])
 
 
+@pytest.mark.slow
 def test_a_verifier_that_judges_several_at_once_gets_the_same_report() -> None:
     """Fixed answers and those of the floor go to it together; what is found, tried and counted stays."""
     task = gce.task(questions.SUMS, lambda answer, _row: answer == "nan", name="sums")
@@ -114,6 +115,7 @@ def test_shrinking_ends_in_time_where_each_verdict_takes_seconds() -> None:
     assert len(tried) <= MOST_SECONDS / 5
 
 
+@pytest.mark.slow
 def test_an_exception_is_shown_with_the_smallest_text_that_raises_it() -> None:
     def reads_superscripts(answer: str, problem: Mapping[str, Any]) -> bool:
         return answer.isdigit() and int(answer) == problem["answer"]
@@ -232,6 +234,7 @@ def test_a_broken_grid_keeps_what_else_may_be_checked() -> None:
     assert {sum(line) for line in (*kept, *zip(*kept, strict=True))} == {6}
 
 
+@pytest.mark.slow
 def test_a_rule_of_the_prompt_needs_no_second_judge_and_yields_to_one() -> None:
     rows = [{"prompt": f"Name {n} and its double, each once.", "answer": f"{n}, {2 * n}"} for n in range(11, 40)]
     task = gce.task(rows, lambda a, p: {*a.split(", ")} == {*p["answer"].split(", ")}, name="sets")
@@ -239,6 +242,7 @@ def test_a_rule_of_the_prompt_needs_no_second_judge_and_yields_to_one() -> None:
     assert "changes" not in checked(task, accepts=lambda _row, _text: True).found
 
 
+@pytest.mark.slow
 def test_a_fixed_answer_that_is_truly_right_is_doubtful() -> None:
     """Any number from n to n + 60 is right, so that one fixed answer is right to most of the questions."""
     rows = [{"prompt": f"Name a number from {n} to {n + 60}.", "answer": n + 20, "n": n} for n in range(30, 70)]
@@ -284,6 +288,7 @@ def test_lists_units_and_objects_have_near_misses_of_their_own() -> None:
 # Findings, doubts and notes
 
 
+@pytest.mark.slow
 def test_a_change_that_passes_is_doubtful_until_the_answer_is_unique_or_a_second_judge_refuses_it() -> None:
     task = gce.task(questions.SUMS, lambda a, p: a.isdecimal() and abs(int(a) - p["answer"]) <= 1, name="near")
     report = checked(task)
@@ -306,6 +311,7 @@ def test_a_format_that_the_prompt_does_not_ask_for_may_be_refused() -> None:
     assert "models often answer in a sentence" in said[place + 1]
 
 
+@pytest.mark.slow
 def test_a_format_that_the_extraction_takes_off_is_not_refused() -> None:
     """The expression finds "Paris" in "Paris.", whatever response is written to name "Paris." itself."""
     ends = r"(?:.* is )?(.+?)\.?$"
@@ -315,6 +321,7 @@ def test_a_format_that_the_extraction_takes_off_is_not_refused() -> None:
     assert "models often" not in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("says", "kind"),
     [
@@ -413,6 +420,7 @@ def test_what_a_constant_earns_by_a_hole_is_the_gap() -> None:
     assert floor.tiers[0].attack == floor.tiers[0].unearned_attack == "always 'nan'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Town", "Street", "Isle"])
 def test_the_floor_is_what_the_best_fixed_answer_earns(kind: str) -> None:
     """One letter pays on most problems, four on fewer: on twelve, one of those often leads."""
@@ -444,6 +452,7 @@ def test_what_differs_in_a_new_process_is_found() -> None:
     assert failed.ok and "determinism: in a new process: it ended" in failed.not_checked
 
 
+@pytest.mark.slow
 def test_the_command_asks_a_new_process(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,11 +478,13 @@ def test_the_command_asks_a_new_process(
 FEW = ("substring", "sign lost", "order lost", "NaN")
 
 
+@pytest.mark.slow
 def test_some_planted_bugs_are_found() -> None:
     rows = list(run("tuning", "bugs", only=frozenset(FEW), fresh=False))
     assert [row.name for row in rows if row.is_error] == [] and len(rows) == len(FEW)
 
 
+@pytest.mark.slow
 def test_some_sound_verifiers_are_not_accused() -> None:
     rows = list(run("tuning", "sound", only=frozenset({"whole number", "text in any case", "roots"}), fresh=False))
     assert [str(row) for row in rows if row.is_error] == [] and len(rows) == 3

@@ -55,6 +55,7 @@ NONSENSE = ["", " ", "x", "0", "1", "-1", "nan", "inf", "1e9", "None", "true", "
 NONSENSE += ["[" * 5000, "9" * 5000, "(" * 60, "1" + "+1" * 2000, "\u0663", "12 or 13", "a=1, a=2", '{"name": NaN}']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_verifier_rejects_nonsense_without_an_error(name: str) -> None:
     rows, reward = sound.VERIFIERS[name]

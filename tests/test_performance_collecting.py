@@ -196,6 +196,7 @@ def commit_of(number: int, message: str, path: str, text: str) -> str:
     return f"{told}M 100644 inline {path}\ndata {len(text)}\n{text}\n"
 
 
+@pytest.mark.slow
 def test_of_very_many_commits_the_last_are_read_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +225,7 @@ def test_of_very_many_commits_the_last_are_read_within_bounds(
             history.files(history.head)
 
 
+@pytest.mark.slow
 def test_commits_of_very_large_differences_are_left_out_and_the_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,6 +245,7 @@ def test_commits_of_very_large_differences_are_left_out_and_the_others_are_not(
         collect_commits(place, tmp_path / "none", match="table|path", most=5)
 
 
+@pytest.mark.slow
 def test_drafts_have_a_bound_together(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +321,7 @@ def test_import_root_is_above_the_topmost_package() -> None:
 SIGNATURES = st.text(max_size=300)
 
 
+@pytest.mark.slow
 @given(SIGNATURES, st.sampled_from(["a/b.py", "a-b/c.py", "class.py", "a/__init__.py"]), st.sampled_from(["f", "A.f"]))
 def test_a_draft_is_python_that_lacks_its_input_and_its_tests_whatever_was_changed(
     signature: str, path: str, name: str

@@ -99,6 +99,7 @@ def test_between_looks_nothing_is_decided() -> None:
     assert not any(decide(rounds([0.1] * n)).settled for n in (0, 5, 9, 11, 14))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=30, max_size=30), st.sampled_from(LOOKS)
 )
@@ -188,6 +189,7 @@ def gains(differences: list[float], seed: int, times: int) -> Counter[str]:
 RECORDED = Path(__file__).parent / "performance_identical.json"
 
 
+@pytest.mark.slow
 def test_identical_code_gets_a_gain_in_at_most_a_fortieth_of_2000_resamplings_of_recorded_rounds() -> None:
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     for seed, pairs in enumerate(recorded["rounds"].values()):
@@ -195,6 +197,7 @@ def test_identical_code_gets_a_gain_in_at_most_a_fortieth_of_2000_resamplings_of
         assert sum(found[each] for each in GAINS) <= 0.025 * 2000, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.02, 0.2, 3.0])
 def test_the_level_holds_for_noise_of_any_size(spread: float) -> None:
     rng = random.Random(5)

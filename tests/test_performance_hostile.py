@@ -83,6 +83,7 @@ def test_lint_reports_most_hacks_that_need_the_interpreter() -> None:
     assert sum(found) >= len(found) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hostile", [each for each in HOSTILE_PATCHES if each.name in AT_ONCE], ids=lambda each: each.name
 )

@@ -153,6 +153,7 @@ def judge_of(folder: Path, reply: str) -> str:
     return f"scripted:{folder}/judge.jsonl"
 
 
+@pytest.mark.slow
 def test_the_stage_from_the_command_line(gce: Gce, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out, _ = gce("report", run)
     assert status == 0 and "Soft metrics" not in out, "no judge, no verdict of one"

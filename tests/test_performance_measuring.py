@@ -79,6 +79,7 @@ def test_a_sandbox_that_loses_the_time_of_children_is_refused(measuring: Measuri
         Measuring(start).check()
 
 
+@pytest.mark.slow
 def test_the_humans_form_and_half_of_it_get_their_verdicts(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_candidate_is_incorrect(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
@@ -157,6 +159,7 @@ FASTER_BY_TRICKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FASTER_BY_TRICKS)
 def test_work_cannot_be_moved_to_another_thread_or_process(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
@@ -176,6 +179,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTED)
 def test_what_runs_anywhere_in_the_process_is_counted(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
@@ -185,6 +189,7 @@ def test_what_runs_anywhere_in_the_process_is_counted(
     assert only.candidate.seconds > 0.3 * only.base.seconds
 
 
+@pytest.mark.slow
 def test_a_candidate_sees_neither_the_base_nor_the_humans_form_nor_the_seed(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path
 ) -> None:
@@ -208,6 +213,7 @@ def test_a_linked_candidate_is_incorrect(measuring: Measuring, task: Performance
     assert found.fault == "has no regular file of at most 20,971,520 bytes at 'small/x.py'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -233,6 +239,7 @@ def test_mistakes_of_the_task_are_not_the_candidates(
         compare(measuring, change(task), tmp_path, FAST, rule=one_round)
 
 
+@pytest.mark.slow
 def test_an_output_on_which_equal_does_not_end_is_incorrect(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +253,7 @@ ACCURACY = "import sys\nfrom small import total\nprint('noise')\nprint(0.8 if to
 """What a check prints; the candidates below have one of their own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "verdict", "said"),
     [
@@ -275,6 +283,7 @@ def test_the_accuracy_may_fall_by_its_tolerance_alone(
     assert (found.accuracy.get("base") == 0.8) == (verdict != "incorrect")
 
 
+@pytest.mark.slow
 def test_an_accuracy_command_that_fails_on_the_base_is_the_tasks_mistake(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path
 ) -> None:
@@ -315,6 +324,7 @@ STARTED_BY = (1, 3, 3, 5, 5, 7, 7)
 are not timed, and those of a round: two at a time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(STARTED_BY)))
 def test_a_sandbox_that_is_killed_is_made_again_and_the_verdict_is_as_without(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, number: int
@@ -329,6 +339,7 @@ def test_a_sandbox_that_is_killed_is_made_again_and_the_verdict_is_as_without(
     assert all(each.startswith("a sandbox ended") for each in told)
 
 
+@pytest.mark.slow
 def test_each_round_has_new_sandboxes(measuring: Measuring, task: PerformanceTask, tmp_path: Path) -> None:
     killing = Killing(measuring._start, {})
     found = compare(
@@ -341,6 +352,7 @@ def test_each_round_has_new_sandboxes(measuring: Measuring, task: PerformanceTas
     assert len(found.rounds) == 4 and killing.started == STARTED_BY[-1] + 3 * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [FAST, "def total(n):\n    return n"])
 def test_a_sandbox_that_always_vanishes_is_a_failure_of_the_infrastructure(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, source: str
@@ -352,6 +364,7 @@ def test_a_sandbox_that_always_vanishes_is_a_failure_of_the_infrastructure(
     assert found.fault == "a sandbox ended (candidate), in the last of 3 tries"
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_does_not_answer_is_given_up(
     task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +386,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("namespaces" not in HOLDS, reason="no such sandbox works here")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_candidate_cannot_pass_for_a_failure_of_the_infrastructure(
@@ -386,6 +400,7 @@ def test_a_candidate_cannot_pass_for_a_failure_of_the_infrastructure(
     assert found.verdict == "incorrect", found.fault
 
 
+@pytest.mark.slow
 def test_accuracy_is_measured_once_for_each_tree(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,11 +440,13 @@ def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Pat
         Measuring(start).check()
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, tmp_path: Path) -> None:
     found = compare(Measuring(start_unsafe_local), task, tmp_path, FAST)
     assert found.verdict == "partial" and found.gain.low > 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HOLDS, reason="no sandbox works here")
 def test_the_command_line_from_files_to_admission(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ TREES = st.dictionaries(NAMES, st.one_of(st.binary(max_size=40), st.text(max_siz
 PATTERNS = st.lists(st.sampled_from(["*.py", "pkg/*", "a.py", "*"]), min_size=1, max_size=2).map(tuple)
 
 
+@pytest.mark.slow
 @given(TREES, TREES, PATTERNS)
 def test_patch_makes_the_new_tree_but_for_what_it_refuses(
     base: dict[str, bytes], tree: dict[str, bytes], allowed: tuple[str, ...]

@@ -148,6 +148,7 @@ def agents_file(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_all_stages_from_the_command_line(
     gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +225,7 @@ def test_export_takes_the_imported_record_as_prepare_found_it(
     assert found["human_performance"] == pytest.approx(4.0) and measures.asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [None, 50])
 def test_report_has_instructions_or_says_that_there_are_none(
     gce: Gce,
@@ -273,6 +275,7 @@ def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_
     assert len(measures.asked) == 4
 
 
+@pytest.mark.slow
 def test_what_vanished_is_measured_again_and_in_no_rate(
     gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
 ) -> None:
@@ -360,6 +363,7 @@ def test_task_that_cannot_be_measured_is_refused_before_agents_run(gce: Gce, tas
     assert not (tmp_path / "run" / "items").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[]", "{}", '{"base": 1, "human": 2, "task": 3}'])
 def test_damaged_record_of_a_task_is_one_line(
     gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, text: str
@@ -404,6 +408,7 @@ for name in ("code", "scratch"):
     assert (found.ending, found.reason) == ("output", "it left no working directory, or too much in it")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = worked("import os; os.mkdir('../scratch/trajectory.json')", tmp_path, {"a.py": b"slow"})
     assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})

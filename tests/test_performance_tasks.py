@@ -46,6 +46,7 @@ def test_the_schema_has_the_fields_of_the_records_and_their_patterns() -> None:
         assert pattern is None or pattern.strip("^$") == checked.pattern.pattern
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", [SHIPPED, REFUSED])
 def test_shipped_tasks_are_pins_with_sources_that_hold(directory: Path) -> None:
     tasks = [task for _, task in read_tasks(directory)]

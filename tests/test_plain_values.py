@@ -34,6 +34,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_a_value_comes_back_as_it_was(value: Any) -> None:
     text = to_text(value)

@@ -74,6 +74,7 @@ def test_the_sampler_keeps_to_the_port(server: Served) -> None:
     check_model(lambda: load_policy_sampler(server.url), prompts=PROMPTS, too_long=too_long)
 
 
+@pytest.mark.slow
 def test_so_does_a_learner_whose_rollouts_it_writes(server: Served) -> None:
     def both() -> WithSampler:
         return WithSampler(own(context=60), load_policy_sampler(server.url))

@@ -128,6 +128,7 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_others_still_work() -> 
         assert found.policy == identity
 
 
+@pytest.mark.slow
 def test_requests_at_the_same_time_share_a_call_and_a_named_batch_is_one_call_in_its_order() -> None:
     calls: list[list[int]] = []
 

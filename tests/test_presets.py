@@ -153,6 +153,7 @@ def test_parameters_are_those_of_the_table(preset: str, table: dict[str, Any]) -
 # The numbers as drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "row"), [(preset, row) for preset in PRESETS for row in rows(PRESETS[preset])])
 def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row: str) -> None:
     """Counts are exact; each range is filled from its lowest to its highest number."""
@@ -171,6 +172,7 @@ def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row:
         assert there == set(range(capacities[0], capacities[1] + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "row"), [(preset, row) for preset in PRESETS for row in rows(PRESETS[preset])])
 def test_every_problem_can_be_solved(preset: str, row: str) -> None:
     assert {solve(instance).status for instance in drawn(preset, row)} == {"optimal"}
@@ -235,6 +237,7 @@ def test_resources_have_names_of_their_own_in_grounded_tiers() -> None:
 # What labels and places tell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ["T1", "T4 sequencing+deadlines"])
 def test_labels_and_places_say_nothing_of_the_order(row: str) -> None:
     """Over 300 instances half the edges run from an earlier label to a later one; so they do in the prompt.

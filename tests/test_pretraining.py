@@ -43,6 +43,7 @@ def test_the_texts_are_those_that_the_shipped_model_was_taught_with() -> None:
     assert texts.hexdigest() == TAUGHT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [SEED + 1, SEED + 2])
 def test_the_texts_of_the_tokenizer_and_of_the_measured_steps_can_be_drawn(seed: int) -> None:
     for stage in STAGES:
@@ -50,6 +51,7 @@ def test_the_texts_of_the_tokenizer_and_of_the_measured_steps_can_be_drawn(seed:
             assert conversation(stage, seed, index)[-1].role == "assistant"
 
 
+@pytest.mark.slow
 def test_a_tier_that_nothing_fits_is_left_for_another() -> None:
     (stage,) = [stage for stage in STAGES if stage.name == "steps"]
     rng = python_generator(SEED, "tiers")

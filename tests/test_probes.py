@@ -95,6 +95,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_runs_are_probed_and_their_hidden_path_is_exported(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +122,7 @@ def test_what_cannot_be_probed(run: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "texts of at least 20 problems" in (error := capsys.readouterr().err) and "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_a_run_that_began_with_an_adapter_is_probed_from_there(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -349,6 +349,7 @@ EXPECTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("way", EXPECTING)

@@ -169,6 +169,7 @@ def test_a_step_with_another_number_is_total_too(kind: Any) -> None:
     assert others >= 50
 
 
+@pytest.mark.slow
 def test_one_token_changed_is_noticed_where_it_matters() -> None:
     """All changes of a number, sign or name in sixty solutions; random calls alone let some of them pass."""
     passed, passed_before = [], 0

@@ -112,6 +112,7 @@ def projects(draw: Any) -> Instance:
     return Instance(jobs, edges, resources, horizon)
 
 
+@pytest.mark.slow
 @given(instance=projects())
 def test_what_is_written_is_read_as_the_same_instance(instance: Instance) -> None:
     assert parse_sm(write_sm(instance)) == as_read(instance)

@@ -97,6 +97,7 @@ def test_any_text_is_read_or_not(text: str) -> None:
     assert not restates(HOUSE, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["scheduling-reworded", "scheduling-relabelled", "scheduling-code-words"])
 def test_other_wordings_and_labels_are_read_back(task: str) -> None:
     for tier in ("T0", "T2", "T5"):

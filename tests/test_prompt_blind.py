@@ -202,6 +202,7 @@ def fitted_slowly(tier: str, instances: Sequence[Instance], arrange: Callable[[S
     return max(climbed)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tier", "count"), [("T0", 12), ("T2", 7), ("T4", 5)])
 def test_fitting_gives_what_the_verifier_would(tier: str, count: int) -> None:
     """The same starts as a search that asks the verifier, over problems with and without resources."""
@@ -245,6 +246,7 @@ def scores(tier: str) -> tuple[tuple[PolicyScore, ...], tuple[PolicyScore, ...]]
     return blind, score_policies(SCHEDULING, JUDGE, heuristic_policies(training), problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_blind_answers_fail(tier: str) -> None:
     """At most a quarter of any tier or subtype; at this n that is far from a limit, but no answer gets away with it."""

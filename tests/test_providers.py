@@ -223,6 +223,7 @@ REPLIES = VALUES | st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(REPLIES)
 def test_whatever_a_server_sends_is_a_reply_or_refused(body: Any) -> None:
     for read in (read_message, read_reply):

@@ -299,6 +299,7 @@ def test_check_and_audit_take_tasks_and_names_and_print_what_the_commands_print(
             wrong()
 
 
+@pytest.mark.slow
 def test_a_run_in_memory_or_in_a_directory_is_reported(tmp_path: Path) -> None:
     result = gce.train(**QUIET)
     shown = gce.report(result)

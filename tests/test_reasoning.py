@@ -208,6 +208,7 @@ def test_every_step_of_the_worked_trace_is_true_and_told_apart() -> None:
     assert {(step.status, step.reason) for step in steps} == {("true", "")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_step_is_true_on_drawn_problems(preset: str) -> None:
     """Sixty instances of each tier: in order of deadlines with them, and in any order without."""
@@ -384,6 +385,7 @@ def test_one_slip_counts_once() -> None:
     assert [step.reason for step in check_steps(HOUSE, slip) if step.status != "true"] == ["0 and 3 do not make 4"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(data=st.data())
 def test_no_number_or_name_changes_unnoticed(data: st.DataObject) -> None:

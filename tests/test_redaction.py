@@ -46,6 +46,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
 @given(key=keys)
 @settings(max_examples=30)
@@ -57,6 +58,7 @@ def test_a_key_is_taken_out_however_it_is_written(write: Callable[..., Any], key
             assert part not in found
 
 
+@pytest.mark.slow
 @given(keys, st.binary(max_size=9), st.binary(max_size=9))
 def test_base64_of_a_text_that_holds_the_key_gives_none_of_it_away(key: Any, before: bytes, behind: bytes) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -71,6 +73,7 @@ def test_half_of_a_key_is_taken_out(size: int) -> None:
     assert KEY[-size:] not in redaction.text(f"a {KEY[-size:]} c")
 
 
+@pytest.mark.slow
 @given(keys, st.text(st.characters(exclude_categories=()), max_size=60))
 def test_a_text_without_the_key_stays_as_it_is(key: Any, text: str) -> None:
     if not set(key.lower()) & set(text.lower()) and not set(text) & set("%\\&") and not any(map(str.isalnum, text)):

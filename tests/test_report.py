@@ -69,6 +69,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, tag
 
 
+@pytest.mark.slow
 def test_a_page_needs_no_other_file_and_every_figure_has_its_data(ended: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "page.html"
@@ -88,6 +89,7 @@ def test_a_page_needs_no_other_file_and_every_figure_has_its_data(ended: Path, t
     assert re.search(r"prefers-color-scheme: dark", text)
 
 
+@pytest.mark.slow
 def test_pictures_and_markdown(ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(ended), "--format", "md"]) == 0
     text = capsys.readouterr().out
@@ -278,6 +280,7 @@ def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     assert over_time["head"][:3] == ["panel", "line", "iteration"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -130,6 +130,7 @@ for name in os.listdir(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_step_leaves_the_last_commit(whole: Path, tmp_path: Path) -> None:
     """Each step once, each file of the checkpoint, and the two steps that `open` itself takes (count 1)."""
     points = {(step, 1) for step in STEPS} | {("file", count) for count in range(1, 5)} | {("head", 2), ("link", 2)}
@@ -378,6 +379,7 @@ def test_damage_done_while_the_run_is_open_is_found_by_last(copy: Path) -> None:
             run.last()
 
 
+@pytest.mark.slow
 def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole: Path, copy: Path) -> None:
     """Bits of a database that hold nothing may change; whatever is read must be as it was written."""
     expected = reading(whole)

@@ -137,6 +137,7 @@ def test_the_commands_work_on_what_was_not_edited(run: Path, capsys: pytest.Capt
 # Records
 
 
+@pytest.mark.slow
 def test_any_field_of_any_record_that_is_edited_is_refused(whole: Path, tmp_path: Path) -> None:
     """The first, a middle and the last record of each stream; by the reader that every command uses."""
     tried = 0

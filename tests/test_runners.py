@@ -47,6 +47,7 @@ def start(request: pytest.FixtureRequest) -> Callable[[], SandboxProcess]:
     return runners.SANDBOXES[request.param]
 
 
+@pytest.mark.slow
 def test_a_sandbox_keeps_to_the_port_and_no_attack_escapes(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
     with RunnerPool(start, workers=WORKERS, patience=PATIENCE) as runner:
         tried = check_runner(runner, tmp_path)
@@ -141,6 +142,7 @@ def descendants(ancestor: int) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sandbox_ends_with_the_process_that_made_it(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
     """SIGKILL leaves no time to tidy up."""
     name = "bubblewrap" if start is start_bubblewrap else "namespaces"
@@ -171,6 +173,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_sandbox_starts_in_time(start: Callable[[], SandboxProcess]) -> None:
     """The best of ten, so that a busy machine accuses nobody; `python -m benchmarks.candidates` measures."""
     execution = Execution("def f(x): return x", "f", ONE)
@@ -251,6 +254,7 @@ def test_a_process_that_says_nothing_of_ours_is_not_listened_to(code: str, statu
     assert found.value.status == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", ["", "import sys; sys.exit('no user namespaces')", "print('what?')", "import time; time.sleep(0.3)"]
 )
@@ -272,6 +276,7 @@ def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None
         start_namespaces()
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_short_of_something_for_a_moment_costs_no_verdict() -> None:
     """Starts that fail are tried again, also those made ahead; a machine that fails on is said to."""
     for failing in ([1], [2], [1, 2], [2, 3], [5], [3, 4], [2, 4, 6, 8]):

@@ -335,6 +335,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(TRACES, JSON, st.data())
 def test_one_wrong_value_anywhere_is_a_valueerror_or_a_record_that_says_the_same(
     trace: Any, value: Any, data: st.DataObject

@@ -239,6 +239,7 @@ def test_scores_that_are_missing_are_counted_and_left_out() -> None:
 # Runs
 
 
+@pytest.mark.slow
 def test_a_run_with_several_evaluators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mlx.core")
     place = str(tmp_path / "run")

@@ -88,6 +88,7 @@ def test_a_model_that_fails_on_some_shifts_is_told_by_its_rows() -> None:
     assert all(f"<td>{what}</td>" in result._repr_html_() and f"\n{what}  " in str(result) for what in rows)
 
 
+@pytest.mark.slow
 def test_n_is_that_of_distinct_problems_and_it_is_said() -> None:
     """`paper` T0 has 12 test problems in all: of 15 that are asked for these 12 are taken, and the table says so."""
     result = gce.evaluate(model=solving("none"), shifts=True, tiers=["T0"], n=15, progress=False)
@@ -99,6 +100,7 @@ def test_n_is_that_of_distinct_problems_and_it_is_said() -> None:
     assert f"{others}: n = 15" in str(result)
 
 
+@pytest.mark.slow
 def test_the_best_prompt_blind_baseline_is_that_of_the_shift_itself() -> None:
     """Measured with the shift's own task on its own problems, as `gce evaluate` does of that task alone."""
     given: dict[str, Any] = {"model": solving("none"), "tiers": ["T0"], "n": 40, "progress": False}
@@ -116,6 +118,7 @@ def _plain(result: gce.Evaluation) -> Any:
     return json.loads(json.dumps(summary(result)[0]))
 
 
+@pytest.mark.slow
 def test_tiers_that_only_some_distributions_have_are_dashes_elsewhere() -> None:
     """T0 to T2 beside a shift with T0 to T5: three dashes, and the mean over the tiers that a row has."""
     task = evolve(ADDITION, audit=Audit(shifts={"another task": ("scheduling", "paper")}))
@@ -150,6 +153,7 @@ def test_what_does_not_go_with_shifts_is_refused_before_anything_is_asked(settin
     assert not asked
 
 
+@pytest.mark.slow
 def test_too_low_a_coverage_on_a_shift_names_it() -> None:
     from gce.app.evaluation.results import check_result, summary
 
@@ -180,6 +184,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_goes_on_from_its_files(command: Command, tmp_path: Path) -> None:
     """A file for each distribution; the same command asks nothing again, and JSON has the shifts beside the modes."""
     pytest.importorskip("mlx_lm")
@@ -203,6 +208,7 @@ def test_the_command_prints_a_table_and_goes_on_from_its_files(command: Command,
     assert list(found["shifts"]) == list(SCHEDULING.audit.shifts)
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_the_answers_to_shifts(command: Command) -> None:
     pytest.importorskip("mlx_lm")
     status, out, _ = command("--shifts", "--n", 10, "--tiers", "T0,T1", "--dry-run")

@@ -99,6 +99,7 @@ def test_mlx_lm_loads_it_and_every_small_number_and_label_is_one_token() -> None
     assert tokenizer.decode(rendered) == "<|user|>Plan<|end|><|assistant|>"
 
 
+@pytest.mark.slow
 def test_the_number_of_cores_changes_no_bit_of_what_is_learned_and_sampled() -> None:
     """With numpy's BLAS at one thread and at three, as on machines with as many cores."""
     pytest.importorskip("mlx_lm")

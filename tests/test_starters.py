@@ -80,6 +80,7 @@ def test_what_is_recorded_is_what_is_measured_again() -> None:
     assert next(each for each in measured.tiers if each.tier == "T0") == tier
 
 
+@pytest.mark.slow
 def test_an_own_task_is_measured_where_asked_for_and_else_has_dashes(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = gce(capsys, "tasks", "toy_task:ADDITION")
     assert "\nT2, held out  -     512     -               50     -\n" in out
@@ -90,6 +91,7 @@ def test_an_own_task_is_measured_where_asked_for_and_else_has_dashes(capsys: pyt
     assert "verdicts, 0 findings" in out
 
 
+@pytest.mark.slow
 def test_a_faulty_verifier_is_told_by_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = gce(capsys, "tasks", "toy_task:FORGIVING", "--check", "50", "--json")
     (facts,) = json.loads(out)["tasks"]
@@ -180,6 +182,7 @@ def test_what_cannot_be_done_is_one_line(
 # gce new
 
 
+@pytest.mark.slow
 def test_a_new_task_passes_its_own_tests_and_works_with_other_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -673,6 +673,7 @@ class TestTheExactInterval:
         for n in (1, 7, 1000):
             assert interval(0, n, method="clopper-pearson", confidence=0.9).high == pytest.approx(1 - 0.05 ** (1 / n))
 
+    @pytest.mark.slow
     @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
     def test_a_tail_beyond_each_limit_is_half_of_what_is_left(self, counts: Any) -> None:
         correct, n = counts
@@ -697,6 +698,7 @@ class TestTheExactInterval:
             mean_of_problems([0.1] * 10, method="clopper-pearson").low == interval(1, 10, method="clopper-pearson").low
         ), "a whole count up to rounding"
 
+    @pytest.mark.slow
     def test_a_whole_count_is_one_though_its_share_is_rounded(self) -> None:
         """1 / 49 times 49 is a little less than 1."""
         for n in range(2, 200):

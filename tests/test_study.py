@@ -77,6 +77,7 @@ def test_graded_rewards_are_compared_like_accuracy() -> None:
     assert graded([run("full", 0, "10")]) == [], "no reward is partial"
 
 
+@pytest.mark.slow
 def test_a_study_over_two_processes_is_the_same_study(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_run_made_before_a_setting_existed_has_its_default() -> None:
         check_stored(older, with_ladder, "study")
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two of four runs, then one that was cut off and another, then nothing but the table."""
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")
@@ -246,6 +248,7 @@ def test_tiers_are_mastered_over_time() -> None:
     assert mastered_over_time(runs) == {"full": [(1.0, 0.25), (2.0, 0.5)], "no-accumulation": [(1.0, 0.25)]}
 
 
+@pytest.mark.slow
 def test_a_report_of_a_study_shows_what_was_mastered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From training rollouts where there is no dev; not where one iteration is all there is."""
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")

@@ -126,6 +126,7 @@ def test_statistics_that_cannot_be_are_refused(name: str, value: Any) -> None:
 # More than a model has
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "said"),
     [

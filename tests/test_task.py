@@ -125,6 +125,7 @@ def test_seed_split_tier_and_number_give_other_problems() -> None:
     assert len({one.digest for one in [problem, *others]}) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "tier"), [("grounded", "T0"), ("grounded", "T1"), ("paper", "T0"), ("paper", "T1")])
 def test_no_problem_is_in_two_splits(preset: str, tier: str) -> None:
     """The smallest spaces, where chance would not keep them apart: within one split problems do come again."""
@@ -139,6 +140,7 @@ def test_no_problem_is_in_two_splits(preset: str, tier: str) -> None:
         assert len(found["train"]) < 150
 
 
+@pytest.mark.slow
 def test_splits_own_quarters_of_the_digests() -> None:
     """Train two, dev one, test one."""
     found = {
@@ -400,6 +402,7 @@ def test_thinking_is_not_judged_and_cannot_answer() -> None:
 # Distinct problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["grounded", "paper"])
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_evaluation_problems_of_a_tier_are_distinct(preset: str, split: Split) -> None:
@@ -409,6 +412,7 @@ def test_evaluation_problems_of_a_tier_are_distinct(preset: str, split: Split) -
         assert len(digests) == 40 or (preset, tier.name) == ("paper", "T0")
 
 
+@pytest.mark.slow
 def test_where_there_are_fewer_problems_all_of_them_are_drawn() -> None:
     """T0 of the reference's preset has twelve test problems, whatever their labels and words; then they repeat."""
     drawn = draw_problems(SCHEDULING, "paper", "T0", "test", 200)
@@ -418,6 +422,7 @@ def test_where_there_are_fewer_problems_all_of_them_are_drawn() -> None:
     assert other == {problem.digest for problem in drawn}, "another seed draws the same twelve"
 
 
+@pytest.mark.slow
 @given(st.integers(2, 30), st.integers(1, 40), st.sampled_from(["dev", "test"]))
 def test_as_many_problems_are_drawn_as_differ(kinds: int, count: int, split: Split) -> None:
     """Of a space of `kinds` problems, all that fall into the split, and never one twice."""

@@ -57,6 +57,7 @@ def test_the_sound_verifier_of_the_example_is_clean() -> None:
     assert report.false_rejects.n > 20 and report.false_rejects.correct == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "expected"), fuzz.PLANTED.values(), ids=fuzz.PLANTED)
 def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str) -> None:
     report = attack(task)
@@ -65,6 +66,7 @@ def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str) -> None:
     assert {finding.check for finding in report.findings} == set(report.found)
 
 
+@pytest.mark.slow
 def test_what_a_task_says_only_illustrates_need_not_be_checked_but_must_be_stated() -> None:
     unchecked, _ = fuzz.PLANTED["states what it never checks"]
     assert {finding.kind for finding in attack(unchecked).findings if finding.check == "agreement"} == {"not checked"}
@@ -84,6 +86,7 @@ def test_the_example_prints_each_bug_with_the_check_that_found_it() -> None:
     assert ran.stdout.endswith(f"{len(fuzz.PLANTED)} planted, {len(fuzz.PLANTED)} found\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("takes", "steep"),
     [
@@ -113,6 +116,7 @@ def test_growth_is_steep_where_it_is_so_for_sixteen_times_the_text(takes: Callab
 # Tasks as they are shipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", TASKS["scheduling"].presets)
 def test_the_shipped_task_is_clean(preset: str) -> None:
     report = check_task(TASKS["scheduling"], preset=preset, problems=1, responses=300, accepts=accepts)
@@ -130,6 +134,7 @@ def test_every_shipped_task_is_clean(name: str) -> None:
     assert report.ok, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [toy_task.ADDITION, custom.SORTING], ids=["addition", "sorting"])
 def test_tasks_of_one_s_own_are_clean_as_far_as_can_be_told(task: Task) -> None:
     report = check_task(task, problems=2)
@@ -348,6 +353,7 @@ def test_a_relation_of_each_kind_can_be_broken(holds: Any, change: Callable[...,
     assert set(check_task(broken, responses=0).found) == {"relations"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("digits", "feedback", "found"),
     [

@@ -141,6 +141,7 @@ def check_round_trip(framework: Framework, task: Task, count: int) -> None:
             assert was.outcome == now.outcome, said
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_same_after_a_round_trip(again: tuple[Framework, Task]) -> None:
     check_round_trip(*again, 60)
 

@@ -289,6 +289,7 @@ def test_the_list_says_how_many_answers_there_are_and_what_lists_all(
     assert all_of_them == f"all as a table: gce answers {file}" and one.startswith("to print one in full: ")
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_sample_and_says_what_failed(
     hostile: MemoryRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

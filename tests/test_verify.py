@@ -231,6 +231,7 @@ def test_the_event_sweep_agrees_with_a_walk_over_every_time_step(case: Any) -> N
     assert {(v.kind, v.about, v.found, v.bound) for v in found} == faults(instance, starts)
 
 
+@pytest.mark.slow
 @given(cases(), st.data())
 def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case: Any, data: st.DataObject) -> None:
     instance, starts = case
@@ -253,6 +254,7 @@ def test_schedules_right_by_construction_are_right(case: Any, data: st.DataObjec
     assert verdict.measures == {"makespan": case.instance.makespan(case.starts)}
 
 
+@pytest.mark.slow
 @given(flawed_schedules(), st.data())
 def test_schedules_one_violation_away_show_exactly_that_violation(case: Any, data: st.DataObject) -> None:
     verdict = verify(case.instance, data.draw(renderings(case.starts)))
@@ -279,6 +281,7 @@ def almost_right(draw: Any) -> tuple[Any, Any]:
     return case.instance, text
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(almost_right())
 def test_a_response_is_right_when_an_independent_reader_and_checker_accept_it_and_only_then(case: Any) -> None:
@@ -455,6 +458,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_megabyte_of_anything_is_judged_in_linear_time(text: str) -> None:
     """A quadratic step would take hours; the bound leaves room for a slow machine."""

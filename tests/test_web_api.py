@@ -255,6 +255,7 @@ def test_a_graph_answers_in_one_text(monkeypatch: pytest.MonkeyPatch, mode: str,
     assert text == "Answer: A 0" and held["calls"] == calls and not held["right"]
 
 
+@pytest.mark.slow
 def test_an_unknown_persona_or_problem_is_said_in_a_line() -> None:
     asked = {**asdict(Consult(persona_type="nobody")), "strategies": [], "adapter": "", "do": "qa"}
     assert reply(asked)["error"].startswith("expected a persona of consultation (confused, ")
@@ -468,6 +469,7 @@ def test_a_run_is_continued_from_its_page_with_what_came_after_an_iteration_disc
     assert "a job of the run is in the queue" in client.post(page, data=form).text
 
 
+@pytest.mark.slow
 def test_the_playground_judges_and_shows_hostile_answers_as_text(client: Client) -> None:
     form = form_of(client, "/play?seed=3")
     chosen = {"task": "scheduling", "preset": "grounded", "tier": "T0", "split": "dev", "seed": "3", "index": "0"}
@@ -490,6 +492,7 @@ def test_the_playground_judges_and_shows_hostile_answers_as_text(client: Client)
     assert client.get("/play?seed=x&index=-1&tier=none&preset=%00").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_worker_that_takes_too_long_is_ended_and_the_next_one_answers(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

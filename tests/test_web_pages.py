@@ -151,6 +151,7 @@ def test_a_kept_index_sees_what_is_written_to_its_run_and_holds_nothing_open_mea
     kept.close()
 
 
+@pytest.mark.slow
 @given(
     query=st.builds(
         AnswerQuery,
@@ -296,6 +297,7 @@ def test_without_matplotlib_figures_are_folded_tables(client: TestClient, monkey
         assert page.count("</figcaption>") == len(re.findall(r"</figcaption>\s*<details>", page)) > 0
 
 
+@pytest.mark.slow
 def test_a_report_is_downloaded_as_one_page_without_the_servers_paths(client: TestClient, tmp_path: Path) -> None:
     found = client.get(f"/runs/{run_id(Path('one'))}/report.html")
     assert found.status_code == 200 and found.headers["content-disposition"].startswith("attachment")

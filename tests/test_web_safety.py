@@ -369,6 +369,7 @@ def test_a_client_that_sends_its_body_too_slowly_is_ended(tmp_path: Path) -> Non
         server.terminate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 0)])
 def test_the_ways_to_end_the_server_end_it_without_a_word(tmp_path: Path, sent: signal.Signals, status: int) -> None:
     command = [sys.executable, "-u", "-m", "gce", "serve", str(tmp_path), "--port", "0"]

@@ -202,6 +202,7 @@ def test_a_prompt_states_every_constraint_and_no_other(instance: Instance, rng: 
     check_told(instance, prompt_text(instance, rng))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_prompts_of_drawn_problems_say_it_all(preset: str) -> None:
     for tier in PRESETS[preset]:

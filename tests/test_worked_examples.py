@@ -47,6 +47,7 @@ def test_a_problem_is_never_shown_itself() -> None:
     assert turns_before(evolve(copy, id=evolve(copy.id, tier="T9")), worked, 3, 1) == ()
 
 
+@pytest.mark.slow
 def test_a_run_leaves_a_quarter_of_few_problems_to_train_on() -> None:
     """T0 of `paper` has 27 problems but for names and order."""
     task = TASKS["scheduling-brief"]

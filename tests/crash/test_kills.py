@@ -20,6 +20,7 @@ def killed(kills: int, seed: int) -> Report:
         return kill_and_compare(write_tiny_llama(Path(home) / "base", layers=2), Path(home), kills, seed)
 
 
+@pytest.mark.slow
 def test_ten_kills_change_nothing() -> None:
     report = killed(10, seed=0)
     assert len(report.kills) == 10 and report.resumes >= 8
