@@ -25,7 +25,7 @@ __all__ = ["performance_report", "performance_sections"]
 _QUADRANTS: tuple[Quadrant, ...] = ("true success", "right target but failed", "lucky win", "neither")
 _EMPTY = ("nothing", "revert")
 """Controls that change nothing."""
-_MOST_REASON = 120
+_MOST_REASON = 200
 _NO_LIMIT = 1e100
 _LEAST = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 """Speed-ups for which shares are shown."""
@@ -191,38 +191,32 @@ def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
 
 
 def _all(plan: Plan, rows: Sequence[Row]) -> Section:
-    head = (
-        "attempt",
-        "ending",
-        "verdict",
-        "speed-up (95 %)",
-        "against the human",
-        *(("instructions",) if plan.instructions else ()),
-        "quadrant",
-        "seconds",
-        "findings",
-        "what",
-    )
-    cells = []
+    counted = ("instructions",) if plan.instructions else ()
+    head = ("attempt", "verdict", "speed-up (95 %)", "against the human", *counted, "quadrant", "seconds")
+    cells, remarks = [], []
     for row in rows:
         tried, found = row.attempt, row.comparison
+        fewer = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
+        measured = (_interval(found.gain), _interval(found.against), *(fewer for _ in counted))
+        cells.append((row.item.key, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}"))
         kinds = Counter(each.kind for each in tried.findings)
         findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"
         refused = f"not kept: {', '.join(tried.refused)}" if tried.refused else ""
         what = "; ".join(filter(None, (tried.reason, found.fault, refused)))[:_MOST_REASON]
-        fewer = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
-        measured = (_interval(found.gain), _interval(found.against), *((fewer,) if plan.instructions else ()))
-        cells.append(
-            (row.item.key, tried.ending, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}", findings, what)
-        )
-    words = [
-        "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
-    ]
+        if what or kinds or tried.ending != "ended":
+            remarks.append((row.item.key, tried.ending, findings, what))
+    words = []
     if plan.instructions and any(row.comparison.instructions for row in rows):
         words.append("Instructions: those of the base over the candidate's, of one call. They change no verdict.")
     elif plan.instructions:
         words.append("Instructions were not counted: valgrind or its sandbox is missing, or no call ended in time.")
-    return Section("Attempts", tuple(words), (Table(head, tuple(cells)),))
+    tables = [Table(head, tuple(cells))]
+    if remarks:
+        words.append(
+            "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
+        )
+        tables.append(Table(("attempt", "ending", "findings", "what"), tuple(remarks)))
+    return Section("Attempts", tuple(words), tuple(tables))
 
 
 def _interval(found: Estimate | None) -> str:
