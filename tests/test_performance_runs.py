@@ -17,9 +17,11 @@ from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.task_files import read_tasks
 from gce.adapters.performance.trees import read_tree, read_working_copy, write_files, write_working_copy
 from gce.app import cli
+from gce.app.commands.performance import STEPS
 from gce.app.performance import plans, stages
 from gce.app.performance.attempts import Subject, by_model
 from gce.app.performance.plans import Plan, PlannedTask, read_agents
+from gce.app.performance.stage_actions import STEPS_OF
 from gce.domain.completions import Completion
 from gce.domain.performance.agents import PRESETS, AgentCommand, AgentUsage, usage_in
 from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
@@ -480,6 +482,11 @@ def test_loop_whose_server_fails_is_made_again_and_its_cost_is_known() -> None:
         (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
         (("report", "{tmp}", "{tmp}"), "takes one path"),
         (("wait", "{tmp}"), "expected one of validate"),
+        (("fetch", "{tasks}", "--repeats", "5"), "does not take options of other steps: --repeats (plan)"),
+        (("judge", "{tmp}", "--temperature", "1", "--out", "x"), "--temperature (plan), --out (plan, report, collect"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--max-minutes", "10", "--all-stages"), "--max-minutes (judge)"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--prices", "p.json", "--max-cost", "5"), "--prices (judge)"),
+        (("collect", "--releases", "a==1,2", "--match", "x", "--out", "{tmp}/run"), "or a repository and --match"),
         (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "codex", "--max-cost", "1"), "what agent codex costs"),
         (
             ("plan", "{tasks}", "--out", "{tmp}/run", "--model", "openai:none", "--max-cost", "1"),
@@ -493,6 +500,13 @@ def test_bad_input_is_one_line(gce: Gce, tasks: Path, tmp_path: Path, words: tup
     assert said in err
     assert "Traceback" not in err
     assert not (tmp_path / "run").exists()
+
+
+def test_every_option_says_which_steps_take_it() -> None:
+    """But for the form of the output, which all steps know."""
+    known = {action.dest for action in cli.command_parser("performance")._actions if action.option_strings}
+    assert known - set(STEPS_OF) == {"help", "json", "quiet", "verbose", "no_color"}
+    assert {step for steps in STEPS_OF.values() for step in steps} <= set(STEPS)
 
 
 @pytest.mark.parametrize(

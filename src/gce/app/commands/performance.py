@@ -7,9 +7,9 @@ import shlex
 from functools import partial
 from typing import Any
 
-from gce.app.options import PATH, SEED, Choice
+from gce.app.options import PATH, Choice
 from gce.app.performance.admitting import admit, counting, pins_of
-from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options
+from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options, check_options
 from gce.app.terminal import literally, note, put, put_json
 from gce.app.wiring.performance import (
     cache_of_wheels,
@@ -20,7 +20,6 @@ from gce.app.wiring.performance import (
     has_wheel,
     tree_writer,
 )
-from gce.app.wiring.sandboxes import add_runner
 from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import MOST, Comparison
 from gce.domain.serialization import to_plain
@@ -62,14 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="tasks, or directories of tasks (default: the shipped ones); a run, a repository, or a file of records",
     )
-    parser.add_argument("--seed", type=SEED, default=0, help="seed that inputs and orders are drawn from (default 0)")
-    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_stage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    check_options(arguments)
     if arguments.step in STAGES:
         return STAGES[arguments.step](arguments)
     if len(arguments.paths) > 1:
