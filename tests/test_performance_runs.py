@@ -335,6 +335,29 @@ def test_limit_on_the_cost_ends_a_run(
     assert len(stages.rows_of(run)[1]) == 7, "what is made already is measured, and controls go on"
 
 
+@pytest.mark.parametrize(("most", "made"), [("max_cost = 0.2\n", 1), ("", 2)])
+def test_attempt_without_a_reported_cost_counts_what_it_may_cost(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, most: str, made: int
+) -> None:
+    """The first attempt of at most 0.2 dollars reaches the limit; an agent without such a bound is named once."""
+    sandboxed()
+    file, run = tmp_path / "agents.toml", tmp_path / "run"
+    file.write_text(f'[agents.mute]\ncommand = "python -V {{prompt_file}}"\nnetwork = true\ncost = "cost"\n{most}')
+    gce("plan", tasks, "--out", run, "--agents-file", file, "--repeats", 2, "--max-cost", 0.2)
+    status, _, err = gce("run", run)
+    assert (status, err.count("agent mute reported no cost")) == ((0, 1) if made == 2 else (3, 0)), err
+    assert ("attempts have cost 0.20 US dollars" in err) is (made == 1)
+    assert RunFolder(run).spent() == 0.2 * bool(most) and measures.asked
+    assert len(list(run.glob("items/dedupe/mute/*"))) == made
+
+
+def test_without_a_sandbox_every_agent_may_cost_something(gce: Gce, tasks: Path, tmp_path: Path) -> None:
+    file = agents_file(tmp_path)
+    words = ("plan", tasks, "--out", tmp_path / "run", "--agents-file", file, "--agents", "cheat", "--max-cost", 1)
+    assert "what agent cheat costs is not known" in gce(*words, "--runner", "unsafe-local")[2]
+    assert gce(*words)[0] == 0
+
+
 def test_costs_of_failed_attempts_count_and_half_a_line_does_no_harm(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", {})
     folder.note("attempted", cost=0.5)

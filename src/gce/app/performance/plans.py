@@ -17,6 +17,7 @@ from gce.app.wiring.agents import RunFolder
 from gce.app.wiring.files import read_input
 from gce.app.wiring.models import backend_of, price_of
 from gce.app.wiring.performance import find_tasks
+from gce.app.wiring.sandboxes import UNSAFE
 from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
@@ -193,7 +194,8 @@ def _is_table(value: object) -> bool:
 
 def _check_costs(made: Plan) -> None:
     """BadInput if an agent may cost something that is not counted; one without network costs nothing."""
-    unknown = [f"agent {each.name}" for each in made.commands if each.network and not each.cost]
+    online = [each for each in made.commands if each.is_online(made.runner != UNSAFE)]
+    unknown = [f"agent {each.name}" for each in online if not each.cost]
     access = Access(prices=known_prices()[1])
     for each in made.models:
         backend = backend_of(each.model)

@@ -138,7 +138,7 @@ def check_options(arguments: argparse.Namespace) -> None:
     if others:
         named = ", ".join(f"{{{name}}} ({', '.join(STEPS_OF[name])})" for name in others)
         expected = f"{{{others[0]}}} only for {', '.join(STEPS_OF[others[0]])}"
-        message = f"gce performance {step} does not take options of other steps: {named}"
+        message = f"{step} does not take options of other steps: {named}"
         raise SettingError(others[0], expected, getattr(arguments, others[0]), message)
 
 

@@ -192,6 +192,7 @@ class _Work:
         }
         self._spent = folder.spent()
         self._left_out = 0
+        self._unknown: set[str] = set()
         self._subject = cache(partial(prepared_subject, folder.path))
 
     def is_over(self, item: Item) -> bool:
@@ -215,8 +216,8 @@ class _Work:
         subject = self._subject(item.task)
         if self._folder.attempt(item.key) is None:
             made = self._make(item, subject)
-            tried, cost = made.attempt, made.attempt.usage.cost
-            self._spent += cost or 0.0
+            tried, cost = made.attempt, self._cost(item, made.attempt)
+            self._spent += cost
             self._folder.note("attempted", item=item.key, ending=tried.ending, reason=tried.reason, cost=cost)
             if tried.ending == "failed":
                 return tried.reason
@@ -235,6 +236,17 @@ class _Work:
         self._folder.keep("measured", item.key, to_plain(found))
         self._folder.note("measured", item=item.key, verdict=found.verdict, reward=found.reward)
         return found.fault if found.failed else ""
+
+    def _cost(self, item: Item, tried: Attempt) -> float:
+        """Return what an attempt counts towards the limit: where it reports no cost, what it may cost."""
+        agent = self._commands.get(item.agent)
+        if tried.usage.cost is not None or agent is None or tried.ending == "failed":
+            return tried.usage.cost or 0.0
+        unknown = agent.max_cost is None and self._plan.max_cost is not None and agent.is_online(self._isolated)
+        if unknown and agent.name not in self._unknown:
+            self._unknown.add(agent.name)
+            note(f"warning: agent {agent.name} reported no cost and has no max_cost: the limit does not count it")
+        return agent.max_cost or 0.0
 
     def _make(self, item: Item, subject: Subject) -> Made:
         plan, seed = self._plan, key(self._plan.seed, "attempt", item.task, item.agent, item.repeat)
