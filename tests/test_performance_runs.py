@@ -351,6 +351,29 @@ def test_attempt_without_a_reported_cost_counts_what_it_may_cost(
     assert len(list(run.glob("items/dedupe/mute/*"))) == made
 
 
+def test_agent_without_its_program_fails_and_the_others_go_on(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """`plan` refuses it; a program that is gone later fails the attempts of its agent alone, and costs nothing."""
+    sandboxed()
+    program, file, run = tmp_path / "agent", tmp_path / "agents.toml", tmp_path / "run"
+    file.write_text(
+        f'[agents.gone]\ncommand = "{program} {{prompt}}"\nmax_cost = 1.0\n'
+        '[agents.there]\ncommand = "python -V {prompt_file}"\n'
+    )
+    words = ("plan", tasks, "--out", run, "--agents-file", file)
+    status, _, err = gce(*words)
+    assert status == 2 and f"cannot run agent gone: '{program}' is not found" in err and not run.exists()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert gce(*words)[0] == 0
+    program.unlink()
+    status, _, err = gce("run", run)
+    assert status == 3 and "1 of 5 attempts failed, the first because cannot run agent gone" in err
+    assert [row.item.agent for row in stages.rows_of(run)[1]] == ["nothing", "human", "revert", "there"]
+    assert RunFolder(run).spent() == 0.0 and len(measures.asked) == 4
+
+
 def test_without_a_sandbox_every_agent_may_cost_something(gce: Gce, tasks: Path, tmp_path: Path) -> None:
     file = agents_file(tmp_path)
     words = ("plan", tasks, "--out", tmp_path / "run", "--agents-file", file, "--agents", "cheat", "--max-cost", 1)

@@ -72,14 +72,13 @@ def by_control(name: str, subject: Subject) -> Made:
 
 
 def by_command(agent: AgentCommand, subject: Subject, item: str, *, isolated: bool) -> Made:
-    """Run a command in a copy of the code.
-
-    Raises:
-        BadInput: it cannot be run.
-    """
+    """Run a command in a copy of the code; the attempt fails if it cannot be run."""
     prompt = task_prompt(subject.task) + IN_FILES
     beside = {"workload.py": subject.task.workload, "tests.py": subject.task.tests}
-    worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
+    try:
+        worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
+    except BadInput as error:
+        return Made(Attempt("failed", without_keys(str(error))), Patch(), {})
     attempt = Attempt(worked.ending, worked.reason, worked.seconds, worked.usage)
     said = Completion(
         item, worked.output, "stop", "", prompt_tokens=worked.usage.prompt_tokens, tokens=worked.usage.tokens

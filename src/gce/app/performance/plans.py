@@ -13,7 +13,7 @@ from attrs import field, frozen, validators
 
 from gce.app.options import nearest
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.agents import RunFolder
+from gce.app.wiring.agents import RunFolder, why_no_program
 from gce.app.wiring.files import read_input
 from gce.app.wiring.models import backend_of, price_of
 from gce.app.wiring.performance import find_tasks
@@ -119,7 +119,7 @@ def plan(
 
     Raises:
         BadInput: no task, an unknown agent, two tasks or agents of one name, a limit on the cost with an agent whose
-            cost is not known, or the folder is not empty.
+            cost is not known, an agent whose program is not found, or the folder is not empty.
     """
     directories: Sequence[Path | None] = tasks or (None,)
     found = [each for directory in directories for each in find_tasks(directory)]
@@ -147,6 +147,8 @@ def plan(
     _check_different("agents", list(made.agents))
     if made.max_cost is not None:
         _check_costs(made)
+    for reason in filter(None, (why_no_program(each, isolated=runner != UNSAFE) for each in made.commands)):
+        raise BadInput(reason, hint="install it, or show where it is with visible in {agents_file}")
     RunFolder.create(out, to_plain(made)).note("planned", items=len(made.items))
     return made
 

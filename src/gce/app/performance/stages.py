@@ -92,7 +92,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
         measures: compares code; None for the sandbox of the plan.
 
     Raises:
-        BadInput: no plan, or an agent that cannot be run.
+        BadInput: no plan, or no sandbox for agents.
         Unfinished: the limit on the cost of all attempts was reached; what costs nothing was done.
         LowCoverage: attempts failed that are no agent's fault; the same call makes them again.
     """

@@ -8,7 +8,7 @@ from gce.adapters.datasets.atif import atif_of_trace
 from gce.adapters.datasets.record_files import read_records
 from gce.adapters.models.servers.providers import key_variables
 from gce.adapters.models.servers.redaction import Redaction, redacted
-from gce.adapters.performance.agent_commands import Worked, run_agent, why_no_sandbox
+from gce.adapters.performance.agent_commands import Worked, run_agent, why_no_program, why_no_sandbox
 from gce.adapters.performance.history import History, open_history
 from gce.adapters.performance.run_folder import KeptAccuracies, RunFolder
 from gce.adapters.performance.trees import read_tree, write_files
@@ -24,6 +24,7 @@ __all__ = [
     "read_records",
     "read_tree",
     "run_agent",
+    "why_no_program",
     "why_no_sandbox",
     "without_keys",
     "write_files",
