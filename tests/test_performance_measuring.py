@@ -249,6 +249,28 @@ def test_an_output_on_which_equal_does_not_end_is_incorrect(
     assert found.verdict == "incorrect" and "equal reached the limit" in found.fault
 
 
+def test_outputs_of_every_version_and_round_are_compared_within_the_limit(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    """Three versions, each on 2 inputs and in 30 rounds: the judge has the time of 96 calls."""
+    limits: list[int] = []
+
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
+        found = measuring._start(shown, program)
+        begin = found.begin
+
+        def noted(job: Any, *more: Any, **options: Any) -> None:
+            if job.entry_point == "__gce_equal__":
+                limits.append(job.seconds)
+            begin(job, *more, **options)
+
+        found.begin = noted  # type: ignore[method-assign]
+        return found
+
+    found = compare(Measuring(start), task, tmp_path, FAST, human=tmp_path / "task" / "human", rule=one_round)
+    assert found.verdict == "no gain" and limits == [task.seconds * 96]
+
+
 ACCURACY = "import sys\nfrom small import total\nprint('noise')\nprint(0.8 if total(3) == 3 and total(4) else 0)\n"
 """What a check prints; the candidates below have one of their own."""
 

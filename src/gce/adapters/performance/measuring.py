@@ -280,7 +280,8 @@ class Measuring:
                 with _blamed(name, task):
                     prepare_tree(tree, home / name, CODE)
             prepared = {name: home / name for name in trees}
-            judge = self._judge(task, stack)
+            calls = (MOST + checked) * len(trees)
+            judge = self._judge(task, calls, stack)
             self._check(task, prepared, judge, seed, checked)
             accuracy = self._all_accuracies(task, prepared)
             found = self._measured(task, prepared, judge, seed, rule, on_round)
@@ -302,9 +303,10 @@ class Measuring:
                 found[name] = self._workload(task, tree, stack, processor=processor, beside=beside)
         return found
 
-    def _judge(self, task: PerformanceTask, stack: ExitStack) -> _Sandbox:
-        cpu = task.seconds * (MOST + CHECKED)
-        judge = self._sandbox(None, "candidate", task, task.workload + _EQUAL, "__gce_equal__", stack, cpu=cpu)
+    def _judge(self, task: PerformanceTask, calls: int, stack: ExitStack) -> _Sandbox:
+        """Start what compares outputs, in one process for so many calls of `equal`."""
+        source, cpu = task.workload + _EQUAL, task.seconds * calls
+        judge = self._sandbox(None, "candidate", task, source, "__gce_equal__", stack, cpu=cpu)
         try:
             judge.ask("", f"the workload of {task.name}")
         except _Faulty as fault:
