@@ -484,6 +484,13 @@ open(f"{key}.py", "w")
     assert len(found.odd) == 1
 
 
+def test_sandbox_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_commands, "bubblewrap_path", lambda: "/bin/sleep")
+    monkeypatch.setattr(agent_commands, "sandbox_of", lambda *_, **__: ["sh", "-c", "sleep 9"])
+    monkeypatch.setattr(agent_commands, "_START_SECONDS", 0.1)
+    assert agent_commands.why_no_sandbox() == "bubblewrap did not start within 0.1 s"
+
+
 def test_prompt_too_long_for_a_command_line_is_one_line(tmp_path: Path) -> None:
     agent = AgentCommand(name="x", command=f"{sys.executable} -c pass {{prompt}}")
     with pytest.raises(BadInput, match="cannot run agent x: Argument list too long"):

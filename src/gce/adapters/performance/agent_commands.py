@@ -33,6 +33,7 @@ __all__ = ["INSIDE", "Worked", "run_agent", "sandbox_of", "why_no_program", "why
 
 INSIDE = "/gce-agent"
 """Where the directory of an agent is in its sandbox."""
+_START_SECONDS = 60
 _MOST_COMPLAINT = 1_000_000
 _MOST_TRAJECTORY = 50_000_000
 _ETC = (
@@ -73,7 +74,10 @@ def why_no_sandbox() -> str:
         return "bubblewrap is not installed"
     with TemporaryDirectory(prefix="gce-agent-") as home:
         words = [*sandbox_of(program, Path(home), (), network=False), "--", "true"]
-        found = subprocess.run(words, capture_output=True, check=False, timeout=60)
+        try:
+            found = subprocess.run(words, capture_output=True, check=False, timeout=_START_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"bubblewrap did not start within {_START_SECONDS} s"
     return one_line(found.stderr.decode(errors="replace")) or "bubblewrap failed" if found.returncode else ""
 
 
