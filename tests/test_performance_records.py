@@ -149,6 +149,32 @@ def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None
     assert {name: kept[name] for name in record} == record
 
 
+def test_tests_of_gso_keep_their_numbers_where_there_is_no_first_script(tmp_path: Path) -> None:
+    """They judge, and none of them becomes the workload that is shown."""
+    script = "def setup(seed): ...\ndef run(x): ...\ndef equal(a, b): ...\n"
+    record = {"instance_id": "x", "repo": "a/b", "opt_commit": "1" * 40, "tests": [script, "print(2)\n"]}
+    (tmp_path / "gso.jsonl").write_text(json.dumps(record) + "\n")
+    import_records(tmp_path / "gso.jsonl", tmp_path / "drafts")
+    place = tmp_path / "drafts" / "x"
+    found = {file.name: file.read_text() for file in place.glob("efficiency_test*")}
+    assert found == {"efficiency_test_1.py": script, "efficiency_test_2.py": "print(2)\n"}
+    assert "workload.py: setup" in unfinished(read_task(place))[0]
+
+
+def test_imported_drafts_have_a_bound_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft has 4 bytes before and 4 after: two of them are more than 12 bytes."""
+    clone, hashes = cloned(tmp_path)
+    commits = {"base_commit": hashes[0], "head_commit": hashes[1]}
+    records = [{"repo": "a/b", "instance_id": name, **commits} for name in "xy"]
+    for number in (1, 2):
+        (tmp_path / f"{number}.json").write_text(json.dumps(records[:number]))
+    monkeypatch.setattr("gce.app.performance.drafts.MOST_DRAFTED", 12)
+    assert import_records(tmp_path / "1.json", tmp_path / "one", repository=clone) == ["x"]
+    with pytest.raises(BadInput, match="drafts up to y have more than 0 MiB of sources"):
+        import_records(tmp_path / "2.json", tmp_path / "two", repository=clone)
+    assert not (tmp_path / "two").exists()
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -64,6 +64,11 @@ class Draft:
     notes: str = ""
     record: Record = _NOTHING_KNOWN
 
+    @property
+    def size(self) -> int:
+        """Bytes of its trees."""
+        return sum(len(content) for tree in self.trees.values() for content in tree.values())
+
 
 def task_name(text: str) -> str:
     """Return a text as the name of a task and of its directory."""
@@ -117,7 +122,7 @@ def collect_commits(repository: Path, out: Path, *, match: str | None, most: int
                 continue
             if draft is None:
                 continue
-            size += sum(len(content) for tree in draft.trees.values() for content in tree.values())
+            size += draft.size
             if size > MOST_DRAFTED:
                 note(f"stopped at {MOST_DRAFTED // 2**20:,} MiB of drafts, before {name}")
                 break

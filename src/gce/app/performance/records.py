@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gce.app.performance import drafts
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
 from gce.app.wiring.agents import open_history, read_records
@@ -43,20 +44,26 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
         repository: local clone that has the commits; without it, drafts have no sources.
 
     Raises:
-        BadInput: no such file, a record that is none, two of one name, or a commit that is not in the repository.
+        BadInput: no such file, a record that is none, two of one name, a commit that is not in the repository, or trees
+            of more than `MOST_DRAFTED` bytes together.
     """
     records = _records(file)
     names = [task_name(each.instance_id) for each in records]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
+    size = 0
     with whole_folder(out, durable=False) as folder:
         for name, record in zip(names, records, strict=True):
             draft = _draft(name, record, {} if repository is None else _trees(record, repository))
+            size += draft.size
+            if size > drafts.MOST_DRAFTED:
+                most = f"{drafts.MOST_DRAFTED // 2**20:,} MiB"
+                raise BadInput(f"drafts up to {name} have more than {most} of sources: import fewer records at once")
             write_draft(draft, folder / name)
             (folder / name / record.FILE).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
             for number, script in enumerate(record.scripts()):
-                if script != draft.workload:
+                if script and script != draft.workload:
                     place = folder / name / f"efficiency_test{f'_{number}' if number else ''}.py"
                     place.write_text(script, encoding="utf-8")
     return names
@@ -70,7 +77,7 @@ def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
 
 def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
     targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
-    first = next(iter(record.scripts()), "")
+    first = record.scripts()[0]
     defined = {each for each, node in definitions(parsed(first) or []) if isinstance(node, FunctionDef)}
     return Draft(
         name=name,

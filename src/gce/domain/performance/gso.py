@@ -65,5 +65,5 @@ class GsoRecord:
         )
 
     def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload."""
-        return tuple(filter(None, (self.prob_script, *texts_in(self.tests))))
+        """Return Python sources that time the code; the first may be a workload, or empty."""
+        return (self.prob_script, *texts_in(self.tests))

@@ -69,8 +69,8 @@ class IsoRecord:
         )
 
     def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload."""
-        return tuple(filter(None, (self.task_record().efficiency_test,)))
+        """Return Python sources that time the code; the first may be a workload, or empty."""
+        return (self.task_record().efficiency_test,)
 
 
 def record_of_task(task: PerformanceTask, human: Patch) -> IsoRecord:
