@@ -10,6 +10,7 @@ from math import exp, isclose, log
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,7 +150,11 @@ def test_a_task_is_admitted_only_if_it_tells_the_humans_work_from_nothing() -> N
     fine = compared("no gain", 0.98, 1.02)
     assert not admission(compared("partial", 1.2, 2.0), fine).reasons
     for human, same, words in (
-        (compared("partial", 1.19, 2.0), fine, "lower limit must be at least 1.2"),
+        (
+            evolve(compared("partial", 1.19, 2.0), rounds=(Round(1, Timing(1.0), Timing(1.0)),) * 10),
+            fine,
+            "the human's gain is 1.54 (1.19-2, n = 10): its lower limit must be at least 1.2",
+        ),
         (compared("incorrect", fault="run raised"), fine, "not equal to the base: run raised"),
         (compared("partial", 2.0, 2.1), compared("no gain", 0.94, 1.02), "within"),
         (compared("partial", 2.0, 2.1), compared("partial", 1.06, 1.2), "within"),

@@ -21,9 +21,8 @@ from gce.app.wiring.performance import (
     tree_writer,
 )
 from gce.domain.performance.collecting import unfinished
-from gce.domain.performance.decision import MOST, Comparison
+from gce.domain.performance.decision import MOST, Comparison, ratio_words
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import Estimate
 from gce.domain.text import counted
 from gce.errors import BadInput
 
@@ -163,13 +162,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ratio(comparison: Comparison) -> str:
-    """The verdict, or the gain with its interval and the number of rounds."""
-    gain: Estimate | None = comparison.gain
-    if gain is None:
-        return comparison.verdict
-    counted = "" if comparison.instructions is None else f", {comparison.instructions.gain:.3g} in instructions"
-    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)}){counted}"
+def _ratio(found: Comparison) -> str:
+    """The verdict, or the gain with its interval, number of rounds, and gain in instructions."""
+    fewer = "" if found.instructions is None else f", {found.instructions.gain:.3g} in instructions"
+    return f"{ratio_words(found)}{fewer}"
 
 
 def _then(arguments: argparse.Namespace, step: str) -> None:

@@ -53,8 +53,8 @@ def performance_sections(
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
-    counted = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
-    head = (*counted, "harmonic mean", "US dollars")
+    counts_of = ("agent", "attempts", "correct", "faster", "human level")
+    head = (*counts_of, "speed-up (95 %)", "reward (95 %)", "harmonic mean", "US dollars")
     cells = []
     for agent in plan.agents:
         own = [row for row in rows if row.item.agent == agent]
@@ -191,13 +191,13 @@ def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
 
 
 def _all(plan: Plan, rows: Sequence[Row]) -> Section:
-    counted = ("instructions",) if plan.instructions else ()
-    head = ("attempt", "verdict", "speed-up (95 %)", "against the human", *counted, "quadrant", "seconds")
+    extra = ("instructions",) if plan.instructions else ()
+    head = ("attempt", "verdict", "speed-up (95 %)", "against the human", *extra, "quadrant", "seconds")
     cells, remarks = [], []
     for row in rows:
         tried, found = row.attempt, row.comparison
         fewer = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
-        measured = (_interval(found.gain), _interval(found.against), *(fewer for _ in counted))
+        measured = (_interval(found.gain), _interval(found.against), *(fewer for _ in extra))
         cells.append((row.item.key, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}"))
         kinds = Counter(each.kind for each in tried.findings)
         findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"

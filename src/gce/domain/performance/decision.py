@@ -42,6 +42,7 @@ __all__ = [
     "decide_same",
     "is_look",
     "ratio",
+    "ratio_words",
 ]
 
 FIRST, BATCH, MOST = 10, 5, 30
@@ -168,6 +169,14 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
     differences = sorted(log(time / other) for time, other in zip(times, others, strict=True))
     rank = _ranks()[len(differences)]
     return Estimate(exp(median(differences)), exp(differences[rank - 1]), exp(differences[-rank]))
+
+
+def ratio_words(found: Comparison) -> str:
+    """Return the gain, its interval and the number of rounds, as "1.21 (1.1-1.3, n = 10)"; the verdict without one."""
+    gain = found.gain
+    if gain is None:
+        return found.verdict
+    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(found.rounds)})"
 
 
 @cache
