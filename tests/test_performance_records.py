@@ -20,10 +20,11 @@ from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import Comparison, Round, Timing
 from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
-from gce.domain.performance.model_loop import Say, Try, improve
-from gce.domain.performance.patches import difference
+from gce.domain.performance.model_loop import improve
+from gce.domain.performance.patches import Tree, difference
 from gce.domain.performance.records import read_fields
 from gce.domain.performance.task import PerformanceTask, Source
+from gce.domain.problems import Message
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
@@ -32,44 +33,54 @@ FASTER = Comparison("a", "matches the human", (), Estimate(4.0, 3.9, 4.1), None,
 WRONG = Comparison("b", "incorrect", fault="returned another value than the base")
 
 
+class Scripted:
+    """Gives replies and comparisons in turn, and notes what it is asked."""
+
+    def __init__(self, replies: list[str | None], comparisons: list[Comparison]) -> None:
+        self.replies, self.comparisons = replies, comparisons
+        self.told: list[str] = []
+        self.tried: list[Tree] = []
+
+    def ask(self, messages: tuple[Message, ...]) -> str | None:
+        self.told.append(messages[-1].content)
+        return self.replies.pop(0)
+
+    def measure(self, tree: Tree) -> Comparison:
+        self.tried.append(tree)
+        return self.comparisons.pop(0)
+
+    def loop(self, base: Tree, allowed: tuple[str, ...]) -> tuple[dict[str, bytes], str]:
+        turns, given = len(self.replies), {"ask": self.ask, "measure": self.measure}
+        return improve("Make it fast.", base, allowed, turns=turns, reserved=frozenset(), **given)  # type: ignore[arg-type]
+
+
+EDIT = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+
+
 def test_loop_keeps_the_tree_with_the_largest_gain() -> None:
     """Three replies: it asks for a file, makes an edit that is faster, then one that is not; the second tree counts."""
-    base = {"m.py": b"x = 1\n", "data.txt": b"d"}
-    loop = improve("Make it fast.", base, ("*.py",), turns=3, reserved=frozenset())
-    said = next(loop)
-    assert isinstance(said, Say)
-    assert said.turns[0].content.endswith("You have 3 replies. Files that may be changed:\nm.py")
-    said = loop.send("SHOW m.py\nSHOW missing.py")
-    assert isinstance(said, Say)
-    assert said.turns[-1].content == "FILE m.py\nx = 1\n\nThere is no file missing.py\nReplies left: 2"
-    edit = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
-    tried = loop.send(edit.format("m.py", "x = 1\n", "x = 2\n") + edit.format("data.txt", "", "e\n"))
-    assert isinstance(tried, Try)
-    assert tried.tree == {"m.py": b"x = 2\n", "data.txt": b"d"}
-    said = loop.send(FASTER)
-    assert isinstance(said, Say)
-    assert "the file exists already" in said.turns[-1].content
-    assert "4.00 times as fast as before (3.90 to 4.10)" in said.turns[-1].content
-    assert isinstance(loop.send(edit.format("m.py", "x = 2\n", "x = 3\n")), Try)
-    with pytest.raises(StopIteration) as ended:
-        loop.send(WRONG)
-    assert ended.value.value == ({"m.py": b"x = 2\n", "data.txt": b"d"}, "")
+    faster, slower = EDIT.format("m.py", "x = 1\n", "x = 2\n"), EDIT.format("m.py", "x = 2\n", "x = 3\n")
+    replies = ["SHOW m.py\nSHOW missing.py", faster + EDIT.format("data.txt", "", "e\n"), slower]
+    model = Scripted([*replies], [FASTER, WRONG])
+    assert model.loop({"m.py": b"x = 1\n", "data.txt": b"d"}, ("*.py",)) == (
+        {"m.py": b"x = 2\n", "data.txt": b"d"},
+        "",
+    )
+    first, shown, told = model.told
+    assert first.endswith("You have 3 replies. Files that may be changed:\nm.py")
+    assert shown == "FILE m.py\nx = 1\n\nThere is no file missing.py\nReplies left: 2"
+    assert "the file exists already" in told and "4.00 times as fast as before (3.90 to 4.10)" in told
+    assert [tree["m.py"] for tree in model.tried] == [b"x = 2\n", b"x = 3\n"]
 
 
 def test_loop_never_tries_what_may_not_be_changed() -> None:
-    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=1, reserved=frozenset())
-    next(loop)
-    with pytest.raises(StopIteration) as ended:
-        loop.send("FILE ../other.py\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n")
-    assert ended.value.value == ({"m.py": b""}, "")
+    model = Scripted([EDIT.format("../other.py", "", "x\n")], [])
+    assert model.loop({"m.py": b""}, ("m.py",)) == ({"m.py": b""}, "")
+    assert not model.tried
 
 
 def test_loop_without_a_reply_says_so() -> None:
-    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=2, reserved=frozenset())
-    next(loop)
-    with pytest.raises(StopIteration) as ended:
-        loop.send(None)
-    assert ended.value.value == ({"m.py": b""}, "the model gave no reply in turn 1")
+    assert Scripted([None], []).loop({"m.py": b""}, ("m.py",)) == ({"m.py": b""}, "the model gave no reply in turn 1")
 
 
 TEXT = st.text(max_size=20)

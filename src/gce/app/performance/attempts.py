@@ -20,7 +20,7 @@ from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
 from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending
 from gce.domain.performance.decision import Comparison
-from gce.domain.performance.model_loop import Say, improve
+from gce.domain.performance.model_loop import improve
 from gce.domain.performance.overlap import overlap
 from gce.domain.performance.patches import Patch, Tree, applied, diff_text, difference, lint, reverted
 from gce.domain.performance.prompts import IN_FILES, task_prompt
@@ -122,38 +122,36 @@ def by_model(
     price = price_of(model.name, Access(prices=known_prices()[1]))
     said: list[Turn] = []
     used = Used()
-    loop = improve(task_prompt(subject.task), subject.base, subject.task.allowed, turns=turns, reserved=RESERVED)
-    reply: str | Comparison | None = None
-    ending: Ending = "ended"
-    while True:
-        try:
-            asked = loop.send(reply)
-        except StopIteration as stopped:
-            tree, reason = stopped.value
-            break
-        if isinstance(asked, Say):
-            said += [Turn("task" if not said else "tool", asked.turns[-1])]
-        try:
-            if not isinstance(asked, Say):
-                reply = measure(asked.tree, key(seed, "quick", len(said)))
-                continue
-            (completion,) = model.answer(
-                [asked.turns],
-                max_tokens=max_tokens,
-                temperature=temperature,
-                seed=key(seed, "turn", len(said)),
-                progress=False,
-            )
-        except (BadInput, ModelError) as error:
-            tree, reason, ending = dict(subject.base), str(error), "failed"
-            break
+
+    def ask(messages: tuple[Message, ...]) -> str | None:
+        nonlocal used
+        said.append(Turn("tool" if said else "task", messages[-1]))
+        drawn = key(seed, "turn", len(said))
+        (completion,) = model.answer(
+            [messages], max_tokens=max_tokens, temperature=temperature, seed=drawn, progress=False
+        )
         used += cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
         if completion.finish_reason == "error":
-            tree, reason, ending = dict(subject.base), completion.error or "the model gave no reply", "failed"
-            break
-        reply = None if completion.finish_reason == "context" else completion.text
-        if reply is not None:
-            said.append(trained_turn(completion))
+            raise ModelError(completion.error or "the model gave no reply")
+        if completion.finish_reason == "context":
+            return None
+        said.append(trained_turn(completion))
+        return completion.text
+
+    ending: Ending = "ended"
+    tree = dict(subject.base)
+    try:
+        tree, reason = improve(
+            task_prompt(subject.task),
+            subject.base,
+            subject.task.allowed,
+            turns=turns,
+            reserved=RESERVED,
+            ask=ask,
+            measure=lambda tree: measure(tree, key(seed, "quick", len(said))),
+        )
+    except (BadInput, ModelError) as error:
+        reason, ending = str(error), "failed"
     replies = sum(turn.trained for turn in said)
     usage = AgentUsage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
