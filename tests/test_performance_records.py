@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
 from gce.adapters.performance.trees import read_tree, write_files
+from gce.app.performance import records
 from gce.app.performance.records import FORMS, import_records
 from gce.domain.figures import Ratios
 from gce.domain.performance.collecting import unfinished
@@ -22,7 +24,6 @@ from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.model_loop import improve
 from gce.domain.performance.patches import Tree, difference
-from gce.domain.performance.records import read_fields
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.problems import Message
 from gce.domain.serialization import to_plain
@@ -98,13 +99,9 @@ RECORDS = st.builds(
 )
 
 
-def read_iso(data: object) -> IsoRecord:
-    return read_fields(IsoRecord, data, benchmark="ISO-Bench")
-
-
 @given(RECORDS)
 def test_record_is_read_as_it_was_written(record: IsoRecord) -> None:
-    assert read_iso(json.loads(json.dumps(to_plain(record)))) == record
+    assert records._read(json.loads(json.dumps(to_plain(record))), "x") == record
 
 
 def test_record_has_the_fields_of_iso_bench() -> None:
@@ -189,15 +186,18 @@ def test_imported_drafts_have_a_bound_together(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ([], "expected an object"),
-        ({"repo": "a/b"}, "expected a text in instance_id"),
-        ({"repo": "a/b", "instance_id": "x", "patch": 3}, "expected a text in patch"),
+        ([], "record 1: expected an object, got []"),
+        ({"repo": "a/b"}, "IsoRecord.instance_id: expected this field"),
+        ({"repo": "a/b", "instance_id": ""}, "instance_id"),
+        ({"repo": "a/b", "instance_id": "x", "patch": 3}, "IsoRecord.patch: expected text, got 3"),
         ({"repo": "a/b", "instance_id": "x", "more": 3}, "got 'more'"),
+        ({"repo": "a/b", "instance_id": "x", "opt_commit": ["y"]}, "GsoRecord.opt_commit: expected text"),
     ],
 )
-def test_other_data_is_refused(data: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read_iso(data)
+def test_other_data_is_refused(data: object, said: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(json.dumps([data]))
+    with pytest.raises(BadInput, match=re.escape(said)):
+        import_records(tmp_path / "r.json", tmp_path / "drafts")
 
 
 def test_record_of_a_measured_task() -> None:
@@ -268,7 +268,7 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert task.record.patch == record.patch
     assert task.record.setup_commands == ("pip install x", 'echo "y"')
     assert task.notes == "first\nsecond"
-    assert read_iso(json.loads((place / IsoRecord.FILE).read_text())) == record
+    assert records._read(json.loads((place / IsoRecord.FILE).read_text()), "x") == record
 
 
 def test_import_of_a_commit_that_is_not_there_writes_nothing(tmp_path: Path) -> None:

@@ -23,9 +23,8 @@ from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.overlap import definitions, parsed
 from gce.domain.performance.patches import Tree, difference
-from gce.domain.performance.records import read_fields
-from gce.domain.serialization import to_plain
-from gce.errors import BadInput
+from gce.domain.serialization import from_plain, to_plain
+from gce.errors import BadInput, one_line
 
 __all__ = ["export_records", "import_records"]
 
@@ -123,11 +122,14 @@ def _records(file: Path) -> list[ForeignRecord]:
 
 
 def _read(data: Any, where: str) -> ForeignRecord:
+    """Return the record in plain data; missing fields, and those that are null, have their default."""
+    if not isinstance(data, Mapping):
+        raise BadInput(f"{where}: expected an object, got {data!r:.60}")
+    form = next((form for form in FORMS if form.MARK in data), FORMS[0])
     try:
         json.dumps(data, ensure_ascii=False).encode()
-        form = next((form for form in FORMS if isinstance(data, Mapping) and form.MARK in data), FORMS[0])
-        return read_fields(form, data, benchmark=form.BENCHMARK)
+        return from_plain(form, {name: value for name, value in data.items() if value is not None})
     except UnicodeEncodeError as error:
         raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
-        raise BadInput(f"{where}: {error}") from error
+        raise BadInput(f"{where}: {one_line(error)}") from error

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from attrs import frozen
+from attrs import field, frozen, validators
 
-from gce.domain.performance.records import texts_in
+from gce.domain.performance.iso_bench import texts_in
 from gce.domain.performance.task import Record
 
 __all__ = ["GsoRecord"]
@@ -20,14 +20,13 @@ __all__ = ["GsoRecord"]
 class GsoRecord:
     """One task of GSO. Fields that are missing have the default; values of any JSON type are kept."""
 
-    BENCHMARK: ClassVar[str] = "GSO"
     FILE: ClassVar[str] = "gso.json"
     """Name of the file of a draft that keeps the record."""
     MARK: ClassVar[str] = "opt_commit"
     """A field that every record of this form has, and no record of another form."""
 
-    instance_id: str
-    repo: str
+    instance_id: str = field(validator=validators.min_len(1))
+    repo: str = field(validator=validators.min_len(1))
     """As OWNER/NAME."""
     base_commit: str = ""
     """A hash, or that of the human's commit with ^ behind it."""
