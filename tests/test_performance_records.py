@@ -16,11 +16,11 @@ from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
 from gce.adapters.performance.trees import read_tree, write_files
 from gce.app.performance import records
-from gce.app.performance.records import FORMS, import_records
+from gce.app.performance.records import import_records
 from gce.domain.figures import Ratios
 from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import Comparison, Round, Timing
-from gce.domain.performance.gso import GsoRecord
+from gce.domain.performance.gso import NAMES, OWN
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.model_loop import improve
 from gce.domain.performance.patches import Tree, difference
@@ -113,18 +113,13 @@ def test_record_has_the_fields_of_iso_bench() -> None:
 
 
 def test_record_has_the_fields_of_gso() -> None:
-    assert [each.name for each in fields(GsoRecord)] == [
+    assert set(NAMES) | set(OWN) == {
         *("instance_id", "repo", "base_commit", "opt_commit", "api", "prob_script", "tests", "hints_text"),
         *("setup_commands", "install_commands", "created_at", "gt_commit_message", "gt_diff", "arch"),
         "instance_image_tag",
-    ]
-
-
-def test_forms_are_told_apart_by_a_field_that_no_other_form_has() -> None:
-    for form in FORMS:
-        having = [each for each in FORMS if form.MARK in {field.name for field in fields(each)}]
-        assert having == [form]
-    assert len({form.FILE for form in FORMS}) == len(FORMS)
+    }
+    known = {each.name for each in fields(IsoRecord)}
+    assert set(NAMES.values()) <= known and not known & set(OWN), "told apart by names"
 
 
 def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None:
@@ -154,7 +149,7 @@ def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None
     assert unfinished(task) and task.record.commit_message == "make it fast" and task.record.api == "total"
     assert task.record.head_commit == hashes[1] and task.record.setup_commands == ("apt-get update",)
     kept = json.loads((place / "gso.json").read_text())
-    assert {name: kept[name] for name in record} == record
+    assert kept == record
 
 
 def test_tests_of_gso_keep_their_numbers_where_there_is_no_first_script(tmp_path: Path) -> None:
@@ -191,7 +186,8 @@ def test_imported_drafts_have_a_bound_together(tmp_path: Path, monkeypatch: pyte
         ({"repo": "a/b", "instance_id": ""}, "instance_id"),
         ({"repo": "a/b", "instance_id": "x", "patch": 3}, "IsoRecord.patch: expected text, got 3"),
         ({"repo": "a/b", "instance_id": "x", "more": 3}, "got 'more'"),
-        ({"repo": "a/b", "instance_id": "x", "opt_commit": ["y"]}, "GsoRecord.opt_commit: expected text"),
+        ({"repo": "a/b", "instance_id": "x", "opt_commit": "y", "notes": "n"}, "fields of GSO, got 'notes'"),
+        ({"repo": "a/b", "instance_id": "x", "opt_commit": ["y"]}, "IsoRecord.head_commit: expected text"),
     ],
 )
 def test_other_data_is_refused(data: object, said: str, tmp_path: Path) -> None:

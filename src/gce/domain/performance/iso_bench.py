@@ -24,7 +24,6 @@ class IsoRecord:
     """One task of ISO-Bench. Fields that are missing have the default; values of any JSON type are kept."""
 
     FILE: ClassVar[str] = "iso-bench.json"
-    MARK: ClassVar[str] = "head_commit"
     repo: str = field(validator=validators.min_len(1))
     """As OWNER/NAME."""
     instance_id: str = field(validator=validators.min_len(1))
@@ -65,10 +64,6 @@ class IsoRecord:
             setup_commands=texts_in(self.setup_commands),
             install_commands=texts_in(self.install_commands),
         )
-
-    def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload, or empty."""
-        return (self.task_record().efficiency_test,)
 
 
 def record_of_task(task: PerformanceTask, human: Patch) -> IsoRecord:
