@@ -28,7 +28,7 @@ GOOD = {"same_target": True, "same_approach": False, "speed_up": 0.75} | dict.fr
 
 
 def test_a_reply_is_read() -> None:
-    expected = Judgement(True, False, 0.75, dict.fromkeys(SCORES, 7))
+    expected = Judgement(same_target=True, same_approach=False, speed_up=0.75, **dict.fromkeys(SCORES, 7))
     assert read_judgement(json.dumps(GOOD)) == expected
     assert read_judgement(f"```json\n{json.dumps(GOOD)}\n```") == expected
     assert read_judgement(json.dumps({**GOOD, "speed_up": 1})) == evolve(expected, speed_up=1.0)
@@ -82,7 +82,8 @@ def test_a_patch_that_plays_a_mark_or_is_huge_is_cut_and_shown_as_it_looks() -> 
 
 def row(task: str, chance: float, gain: float, verdict: Verdict, *, target: bool = True) -> Any:
     found = Comparison(task, verdict, gain=Estimate(gain, gain, gain))
-    return Judgement(True, True, chance, dict.fromkeys(SCORES, 5)), found, target
+    said = Judgement(same_target=True, same_approach=True, speed_up=chance, **dict.fromkeys(SCORES, 5))
+    return said, found, target
 
 
 def test_agreement_with_hand_worked_numbers() -> None:
@@ -102,7 +103,7 @@ def test_agreement_with_hand_worked_numbers() -> None:
     assert 0.0 <= found.order.low < found.order.value < found.order.high <= 1.0
     # Ranks of likelihoods 7 2 5.5 5.5 3 1 4, of gains 6 2.5 7 2.5 5 2.5 2.5.
     assert found.correlation.value == pytest.approx(14.75 / (27.5 * 23.0) ** 0.5)
-    assert found.target == (6, 7) and found.n == 7
+    assert found.target == (6, 7)
 
 
 def test_agreement_is_undefined_without_both_kinds_of_attempts() -> None:

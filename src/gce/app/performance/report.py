@@ -152,7 +152,7 @@ def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged
             continue
         judged = [each for _, each in read]
         flags = (sum(each.same_target for each in judged), sum(each.same_approach for each in judged))
-        scores = [sum(each.scores[score] for each in judged) for score in SCORES]
+        scores = [sum(getattr(each, score) for each in judged) for score in SCORES]
         means = [
             f"{total / len(judged):.2f}" if judged else "-" for total in (sum(e.speed_up for e in judged), *scores)
         ]
@@ -162,7 +162,7 @@ def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged
     words = (
         "Means over the patches that a model read beside the human's, without what the agent printed; scores from 0 to "
         "10. A patch can talk to its judge, and be believed: no verdict and no other figure depends on this.",
-        f"Agreement with what was measured, without controls (n = {found.n}). Of two attempts at one task, "
+        f"Agreement with what was measured, without controls (n = {count}). Of two attempts at one task, "
         f"the faster one has the higher likelihood (0.5 is chance): {_interval(found.order)}. Rank correlation of "
         f"likelihood and speed-up: {_interval(found.correlation)}. Same target as by names of functions: {same} of "
         f"{count}. 95 % intervals are of the jackknife over tasks; with one task there are none.",
