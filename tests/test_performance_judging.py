@@ -21,7 +21,7 @@ from gce.app.performance import report, stages
 from gce.domain.completions import Completion, FinishReason, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.performance.decision import Comparison, Verdict
-from gce.domain.performance.judging import SCORES, Judgement, agreement, judge_prompt, read_judgement
+from gce.domain.performance.judging import SCORES, Judged, Judgement, agreement, judge_prompt, read_judgement
 from gce.domain.statistics import Estimate
 
 GOOD = {"same_target": True, "same_approach": False, "speed_up": 0.75} | dict.fromkeys(SCORES, 7)
@@ -186,10 +186,11 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     assert all(cells[1:3] == ("1", "1") and cells[5] == "-" for cells in section.tables[0].rows)
     folder = RunFolder(run)
     (judge,) = folder.judges()
-    record: Any = folder.found(f"judged/{judge}", "one/human/0")
-    folder.keep(f"judged/{judge}", "one/human/0", {**record, "asked": "something else"})
+    record = folder.read(Judged, f"judged/{judge}/one/human/0")
+    assert record is not None
+    folder.write(f"judged/{judge}/one/human/0", evolve(record, asked="something else"))
     assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 attempt judged now")
-    folder.keep(f"judged/{judge}", "one/human/0", {"asked": 3})
+    folder.write(f"judged/{judge}/one/human/0", {"asked": 3})
     status, _, err = gce("report", run)
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err
 

@@ -16,11 +16,12 @@ from performance_tasks import FAST, SLOW, WORKLOAD, small_task, tree_of
 
 from gce.adapters.performance import measuring as module
 from gce.adapters.performance.measuring import Measuring
-from gce.adapters.performance.run_folder import KeptAccuracies, RunFolder
+from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.sandboxes.process import Program, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import admitting
+from gce.app.performance.stages import _Accuracies
 from gce.app.wiring import sandboxes as runners
 from gce.domain.performance.decision import FIRST, Decision, Round, decide
 from gce.domain.performance.task import PerformanceTask
@@ -435,15 +436,15 @@ def test_accuracy_is_measured_once_for_each_tree(
 
     monkeypatch.setattr(Measuring, "_accuracy", counted)
     accurate = evolve(task, accuracy_command="python /code/check.py")
-    kept = KeptAccuracies(RunFolder.create(tmp_path / "run", {}))
+    folder = RunFolder.create(tmp_path / "run", {})
     base, human = tmp_path / "task" / "base", tmp_path / "task" / "human"
     for number, source in enumerate((HALF, FAST + "x = 1\n", HALF)):
         candidate = tree_of(tmp_path / str(number), source)
-        again = Measuring(measuring._start, kept)  # As in a further call of the command.
+        again = Measuring(measuring._start, _Accuracies(folder))  # As in a further call of the command.
         found = again.compare(accurate, base, candidate, human=human, seed=number, rule=one_round)
         assert found.accuracy == {"base": 0.5, "candidate": 0.5, "human": 0.5}
     assert [each.name for each in called] == ["base", "candidate", "human", "candidate"]
-    Measuring(measuring._start, kept).compare(
+    Measuring(measuring._start, _Accuracies(folder)).compare(
         evolve(accurate, accuracy_command="python -m check"), base, candidate, seed=1, rule=one_round
     )
     assert [each.name for each in called[4:]] == ["base", "candidate"], "another command, another number"

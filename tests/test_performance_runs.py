@@ -616,6 +616,22 @@ def test_every_agent_tries_every_task_before_any_tries_again() -> None:
     assert plan.items[6].repeat == 1
 
 
+@pytest.mark.parametrize("name", ["plan", "accuracy/1", "items/dedupe/human/0/patch", "measured/dedupe/human/0"])
+@pytest.mark.parametrize("text", ["{", '{"path": 1}', "null"])
+def test_damaged_file_of_a_run_is_one_line(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, name: str, text: str
+) -> None:
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run)[0] == gce("run", run)[0] == 0
+    (run / "accuracy").mkdir()
+    (run / f"{name}.json").write_text(text)
+    (run / "measured/dedupe/nothing/0.json").unlink()  # There is something to do.
+    if "items" in name:
+        (run / "measured/dedupe/human/0.json").unlink()
+    status, _, err = gce("run", run)
+    assert status == 2 and f"{name}.json is not as it was written" in err and "Traceback" not in err and measures.asked
+
+
 def test_two_processes_cannot_work_on_one_run(gce: Gce, tasks: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     gce("plan", tasks, "--out", run)

@@ -16,12 +16,12 @@ import math
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
@@ -41,7 +41,7 @@ from gce.domain.randomness import key, python_generator
 from gce.domain.text import printable
 from gce.errors import BadInput
 
-__all__ = ["CHECKED", "TRIES", "Accuracies", "Measuring", "check_sources", "tests_of"]
+__all__ = ["CHECKED", "TRIES", "Measuring", "check_sources", "tests_of"]
 
 _Found = TypeVar("_Found")
 
@@ -144,18 +144,6 @@ class _Vanished(Exception):
     """A sandbox did not start, ended, or does not answer, which is no version's fault."""
 
 
-class Accuracies(Protocol):
-    """Keeps what `accuracy_command` printed, by the digest of code and command; a `dict` is one."""
-
-    def get(self, digest: str) -> float | None:
-        """Return what is kept; None if nothing is."""
-        ...
-
-    def __setitem__(self, digest: str, accuracy: float) -> None:
-        """Keep a number."""
-        ...
-
-
 @frozen
 class _Sandbox:
     """A sandbox with its job, and the wall-clock seconds in which it ends a program that gives no answer."""
@@ -189,10 +177,10 @@ class _Sandbox:
 class Measuring:
     """Compares versions of code in sandboxes that `start` makes."""
 
-    def __init__(self, start: Start, accuracies: Accuracies | None = None) -> None:
-        """Accuracies that are known already are not measured again; those measured are added."""
+    def __init__(self, start: Start, accuracies: MutableMapping[str, float] | None = None) -> None:
+        """`accuracies`, by digest of code and command, are not measured again; those measured are added."""
         self._start = start
-        self._accuracies: Accuracies = {} if accuracies is None else accuracies
+        self._accuracies = {} if accuracies is None else accuracies
 
     def check(self, image: str = "") -> Timing:
         """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.

@@ -149,17 +149,22 @@ def plan(
         _check_costs(made)
     for reason in filter(None, (why_no_program(each, isolated=runner != UNSAFE) for each in made.commands)):
         raise BadInput(reason, hint="install it, or show where it is with visible in {agents_file}")
-    RunFolder.create(out, to_plain(made)).note("planned", items=len(made.items))
+    RunFolder.create(out, made).note("planned", items=len(made.items))
     return made
 
 
 def open_plan(run: Path) -> tuple[RunFolder, Plan]:
-    """Return a run's folder and plan; BadInput where there is none, or it is not as `plan` wrote it."""
+    """Return a run's folder and plan.
+
+    Raises:
+        BadInput: there is no run.
+        DamagedStore: the plan is not as it was written.
+    """
     folder = RunFolder(run)
-    try:
-        return folder, from_plain(Plan, folder.plan())
-    except ValueError as error:
-        raise BadInput(f"{run}/plan.json: {error}") from error
+    found = folder.read(Plan, "plan")
+    if found is None:
+        raise BadInput(f"{run} is no performance run", hint="make one with gce performance plan")
+    return folder, found
 
 
 def read_agents(path: Path) -> dict[str, AgentCommand]:

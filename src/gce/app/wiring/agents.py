@@ -10,12 +10,11 @@ from gce.adapters.models.servers.providers import key_variables
 from gce.adapters.models.servers.redaction import Redaction, redacted
 from gce.adapters.performance.agent_commands import Worked, run_agent, why_no_program, why_no_sandbox
 from gce.adapters.performance.history import History, open_history
-from gce.adapters.performance.run_folder import KeptAccuracies, RunFolder
+from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.trees import read_tree, write_files
 
 __all__ = [
     "History",
-    "KeptAccuracies",
     "RunFolder",
     "Worked",
     "atif_of_trace",

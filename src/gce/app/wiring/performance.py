@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.resources
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from functools import partial
 from pathlib import Path
 
 from gce.adapters.performance.instruction_counts import instructions_of, why_no_counts
-from gce.adapters.performance.measuring import Accuracies, Measuring, check_sources
+from gce.adapters.performance.measuring import Measuring, check_sources
 from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.wheels import fetch_wheel, find_wheel, has_wheel, unpack_wheels
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
@@ -58,7 +58,7 @@ def _write_tree(directory: Path, source: Source, target: Path) -> None:
 
 
 def find_measuring(
-    runner: str = AUTO, tasks: Iterable[PerformanceTask] = (), accuracies: Accuracies | None = None
+    runner: str = AUTO, tasks: Iterable[PerformanceTask] = (), accuracies: MutableMapping[str, float] | None = None
 ) -> Measuring:
     """Return what compares versions of code, in the first sandbox that works here and passes `Measuring.check`.
 
@@ -79,7 +79,7 @@ def find_measuring(
     )
 
 
-def _measuring(name: str, accuracies: Accuracies | None = None) -> Measuring:
+def _measuring(name: str, accuracies: MutableMapping[str, float] | None = None) -> Measuring:
     return Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name], accuracies)
 
 
