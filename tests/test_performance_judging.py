@@ -13,8 +13,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.performance.measuring import Measuring
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.trees import write_files
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import judging as stage
 from gce.app.performance import report, stages
@@ -124,7 +126,7 @@ def gce(capsys: pytest.CaptureFixture[str]) -> Gce:
     return run
 
 
-class AllEqual:
+class AllEqual(Measuring):
     """Measures nothing."""
 
     def compare(self, task: Any, *_trees: Path, **_more: Any) -> Comparison:
@@ -134,7 +136,7 @@ class AllEqual:
 @pytest.fixture
 def run(tmp_path: Path, gce: Gce, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of the controls and a loop over a model, which prints a secret and edits."""
-    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual())
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual(start_unsafe_local))
     place = tmp_path / "tasks" / "one"
     write_files({"lib.py": b"def f():\n    return 1\n"}, place / "base")
     write_files({"lib.py": b"def f():\n    return 2\n"}, place / "human")

@@ -13,9 +13,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from gce.adapters.performance import agent_commands, trees
+from gce.adapters.performance.measuring import Measuring
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.task_files import read_tasks
 from gce.adapters.performance.trees import read_tree, read_working_copy, write_files, write_working_copy
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.commands.performance import STEPS
 from gce.app.performance import plans, stages
@@ -70,10 +72,11 @@ SCRIPT = [
 Gce: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
-class FakeMeasures:
+class FakeMeasures(Measuring):
     """Knows the fast form when it sees it; remembers what it was asked."""
 
     def __init__(self) -> None:
+        super().__init__(start_unsafe_local)
         self.asked: list[dict[str, bytes]] = []
         self.fail = False
         self.vanishing = False

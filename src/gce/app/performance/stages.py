@@ -14,13 +14,13 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from gce.app.loaded_model import LoadedModel, load_model
-from gce.app.performance.admitting import Compares, counting, with_instructions
+from gce.app.performance.admitting import counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, open_plan
 from gce.app.terminal import note, put
 from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
 from gce.app.wiring.files import read_input, whole_folder
-from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
+from gce.app.wiring.performance import Measuring, check_sources, find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
@@ -90,12 +90,10 @@ def prepare(run: Path) -> int:
         return len(missing)
 
 
-def run(run: Path, *, measures: Compares | None = None) -> int:
+def run(run: Path) -> int:
     """Make and measure all attempts that are missing; return how many were measured now.
 
-    Args:
-        run: folder of the run; tasks are prepared first where they are not.
-        measures: compares code; None for the sandbox of the plan.
+    Tasks are prepared first where they are not.
 
     Raises:
         BadInput: no plan, or no sandbox for agents.
@@ -115,7 +113,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
         if plan.commands and not isolated:
             put(f"warning: runner {UNSAFE}: agents run WITHOUT A SANDBOX, with your rights", error=True)
         tasks = [prepared_subject(run, task.name).task for task in plan.tasks]
-        work = _Work(folder, plan, measures or find_measuring(plan.runner, tasks, _Accuracies(folder)), isolated)
+        work = _Work(folder, plan, find_measuring(plan.runner, tasks, _Accuracies(folder)), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
             if work.is_over(item):
@@ -201,7 +199,7 @@ class _Accuracies(dict[str, float]):
 class _Work:
     """Makes and measures attempts of one run."""
 
-    def __init__(self, folder: RunFolder, plan: Plan, measures: Compares, isolated: bool) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, measures: Measuring, isolated: bool) -> None:
         self._folder = folder
         self._plan = plan
         self._measures = measures

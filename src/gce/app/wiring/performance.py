@@ -18,6 +18,7 @@ from gce.domain.performance.task import PerformanceTask, Source
 from gce.errors import BadInput
 
 __all__ = [
+    "Measuring",
     "cache_of_wheels",
     "check_sources",
     "fetch_wheel",
