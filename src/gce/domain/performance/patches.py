@@ -6,8 +6,9 @@ A patch is never a file that an agent wrote. Knows no file system: a tree is a m
 from __future__ import annotations
 
 import re
+import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from hashlib import sha256
 from itertools import islice
@@ -41,8 +42,9 @@ Tree = Mapping[str, bytes]
 _MOST_DIFFED, _MOST_LINES = 1_000_000, 5_000
 """Bytes and lines of a file that is shown line by line; comparing more could take hours if the lines are hostile."""
 _MOST_FINDINGS = 200
-_HOOKS = frozenset({"sitecustomize", "usercustomize", "workload", "tests"})
-"""Modules that an interpreter imports by itself, and names of the harness."""
+_RESERVED = sys.stdlib_module_names | {"sitecustomize", "usercustomize", "workload", "tests"}
+"""Modules of the standard library, which a new file at the root would hide from the harness, others that an interpreter
+imports by itself, and names of the harness."""
 
 _SUSPICIOUS: Mapping[str, re.Pattern[str]] = {
     "introspection": re.compile(
@@ -114,17 +116,13 @@ def is_safe(path: str) -> bool:
     )
 
 
-def difference(
-    base: Tree, tree: Tree, allowed: tuple[str, ...], *, reserved: Set[str] = frozenset(), odd: tuple[str, ...] = ()
-) -> Patch:
+def difference(base: Tree, tree: Tree, allowed: tuple[str, ...], *, odd: tuple[str, ...] = ()) -> Patch:
     """Return the difference of two trees.
 
     Args:
         base: the tree before.
         tree: the tree after.
         allowed: patterns of the paths that may be changed.
-        reserved: names of modules that a new file at the root may not have: those of the standard library, which it
-            would hide from the harness.
         odd: paths of what is no regular file in the tree after, such as links; they are refused, and so are changes of
             files that were in a directory of that path.
     """
@@ -137,7 +135,7 @@ def difference(
     for path in sorted(changed):
         new = path not in base
         top = path.split("/")[0].partition(".")[0]
-        hides = new and (top in reserved or top in _HOOKS) and not any(each.startswith(f"{top}/") for each in base)
+        hides = new and top in _RESERVED and not any(each.startswith(f"{top}/") for each in base)
         name, above = path.casefold(), _folders(path.casefold())
         # A base's file is never replaced by a directory, nor a directory by a file: half of that may not be allowed.
         collides = new and (names.get(name, path) != path or name in folders or not names.keys().isdisjoint(above))
@@ -253,7 +251,7 @@ def lint(patch: Patch) -> tuple[Finding, ...]:
 
 
 def _diff(change: Change) -> Iterator[str]:
-    old, new = _quoted(f"a/{change.path}"), _quoted(f"b/{change.path}")
+    old, new = f"a/{change.path}", f"b/{change.path}"
     yield f"diff --git {old} {new}\n"
     if change.before is None:
         yield "new file mode 100644\n"
@@ -271,14 +269,6 @@ def _diff(change: Change) -> Iterator[str]:
             yield f"{name}\t\n" if " " in name[4:] else line
         else:
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-def _quoted(path: str) -> str:
-    """Return a path as git writes it: names with quotes, backslashes or bytes beyond ASCII in quotes and octal."""
-    data = path.encode("utf-8", "surrogateescape")
-    plain = all(32 <= byte < 127 and byte not in b'"\\' for byte in data)
-    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in data)
-    return path if plain else f'"{escaped}"'
 
 
 def _lines(content: bytes | None) -> list[str] | None:
