@@ -456,18 +456,18 @@ for name in ("code", "scratch"):
     )
     assert found.tree == {"a.py": b"slow"}
     assert found.trajectory == ""
-    assert (found.ending, found.reason) == ("output", "it left no working directory, or too much in it")
+    assert (found.attempt.ending, found.attempt.reason) == ("output", "it left no working directory, or too much in it")
 
 
 @pytest.mark.slow
 def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = worked("import os; os.mkdir('../scratch/trajectory.json')", tmp_path, {"a.py": b"slow"})
-    assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
+    assert (found.attempt.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
     deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
-    assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
+    assert worked(deep, tmp_path, {"a.py": b"slow"}).attempt.ending == "ended"
     monkeypatch.setattr(trees, "MOST_FILES", 3)
     many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})
-    assert (many.ending, many.tree) == ("output", {"a.py": b"slow"})
+    assert (many.attempt.ending, many.tree) == ("output", {"a.py": b"slow"})
 
 
 def test_keys_are_taken_out_of_names_and_of_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from gce.adapters.performance.trees import BadTree, read_regular, read_working_c
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
 from gce.adapters.system.bounded_commands import Ended, run_bounded
-from gce.domain.performance.agents import AgentCommand, AgentUsage, Ending, usage_in
+from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending, usage_in
 from gce.domain.performance.patches import Tree
 from gce.errors import BadInput, one_line
 
@@ -54,10 +54,8 @@ _PYTHONS = ("python", "python3")
 class Worked:
     """What an agent left: what it printed and changed is hostile, and has no keys."""
 
-    ending: Ending
-    reason: str
-    seconds: float
-    usage: AgentUsage
+    attempt: Attempt
+    """How it ended; of its patch nothing is known here."""
     tree: Mapping[str, bytes]
     odd: tuple[str, ...]
     """Paths of what is no regular file in the copy, or has a key in its name, which is taken out."""
@@ -143,10 +141,7 @@ def run_agent(
     ending, reason = _ending(ended, agent, usage, unread)
     named = {path for path in left if redacted(path, redactions) != path}
     return Worked(
-        ending,
-        redacted(reason, redactions),
-        ended.seconds,
-        usage,
+        Attempt(ending, redacted(reason, redactions), ended.seconds, usage),
         {
             path: content if tree.get(path) == content else _without_keys(content, redactions)
             for path, content in left.items()

@@ -33,7 +33,7 @@ from gce.errors import BadInput, ModelError
 __all__ = ["Made", "Subject", "by_command", "by_control", "by_model"]
 
 _MOST_KEPT = 200
-"""Paths and findings of one attempt that are recorded."""
+"""Paths of one attempt that are recorded."""
 
 
 @frozen
@@ -77,15 +77,13 @@ def by_command(agent: AgentCommand, subject: Subject, item: str, *, isolated: bo
         worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
     except BadInput as error:
         return Made(Attempt("failed", without_keys(str(error))), Patch(), {})
-    attempt = Attempt(worked.ending, worked.reason, worked.seconds, worked.usage)
-    said = Completion(
-        item, worked.output, "stop", "", prompt_tokens=worked.usage.prompt_tokens, tokens=worked.usage.tokens
-    )
+    usage = worked.attempt.usage
+    said = Completion(item, worked.output, "stop", "", prompt_tokens=usage.prompt_tokens, tokens=usage.tokens)
     turns = (Turn("task", Message("user", prompt)), trained_turn(said))
     # What the agent wrote itself knows more.
     trajectory = worked.trajectory or _trajectory(item, subject.task, turns)
     texts = {"stdout.txt": worked.output, "stderr.txt": worked.complaint, "trajectory.json": trajectory}
-    return _made(subject, attempt, worked.tree, odd=worked.odd, texts=texts)
+    return _made(subject, worked.attempt, worked.tree, odd=worked.odd, texts=texts)
 
 
 def by_model(
@@ -169,7 +167,7 @@ def _made(
 ) -> Made:
     patch = difference(subject.base, tree, subject.task.allowed, odd=odd)
     known = overlap(patch, subject.human_patch)
-    paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)[:_MOST_KEPT]
+    paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)
     attempt = evolve(attempt, paths=paths, refused=refused, findings=findings, overlap=known)
     kept = {name: without_keys(text) for name, text in {**(texts or {}), "patch.diff": diff_text(patch)}.items()}
     return Made(attempt, patch, kept)

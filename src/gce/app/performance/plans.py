@@ -22,7 +22,7 @@ from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
 
-__all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "model_name", "open_plan", "plan", "read_agents"]
+__all__ = ["Item", "Plan", "PlannedTask", "model_name", "open_plan", "plan", "read_agents"]
 
 _MOST_BYTES = 1 << 20
 _MOST_REPEATS = 1000
@@ -35,15 +35,6 @@ class PlannedTask:
 
     name: str
     directory: str
-
-
-@frozen
-class ModelAgent:
-    """A loop over a model."""
-
-    name: str
-    model: str
-    """As behind `--model`."""
 
 
 @frozen
@@ -66,7 +57,8 @@ class Plan:
 
     tasks: tuple[PlannedTask, ...] = field(validator=validators.min_len(1))
     commands: tuple[AgentCommand, ...] = ()
-    models: tuple[ModelAgent, ...] = ()
+    models: tuple[str, ...] = ()
+    """Models of which each has a loop, as behind `--model`."""
     repeats: int = field(default=1, validator=validators.in_(range(1, _MOST_REPEATS + 1)))
     seed: int = 0
     turns: int = 8
@@ -83,7 +75,7 @@ class Plan:
     @property
     def agents(self) -> tuple[str, ...]:
         """Names, controls first."""
-        return (*CONTROLS, *(each.name for each in self.commands), *(each.name for each in self.models))
+        return (*CONTROLS, *(each.name for each in self.commands), *(model_name(each, "loop") for each in self.models))
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -125,20 +117,19 @@ def plan(
     found = [each for directory in directories for each in find_tasks(directory)]
     planned = [PlannedTask(task.name, str(place.resolve())) for place, task in found]
     _check_different("tasks", [each.name for each in planned])
-    known = {**PRESETS, **(read_agents(agents_file) if agents_file else {})}
+    own = read_agents(agents_file) if agents_file else {}
+    known = {**PRESETS, **own}
     unknown = [name for name in agents if name not in known]
     if unknown:
         raise BadInput(
             f"unknown agent {unknown[0]!r}: expected one of {', '.join(known)}{nearest(unknown[0], known)}; "
             f"{', '.join(CONTROLS)} always run"
         )
-    chosen = agents or (list(read_agents(agents_file)) if agents_file else [])
-    loops = tuple(ModelAgent(model_name(model, "loop"), model) for model in models)
     try:
         made = Plan(
             tasks=tuple(planned),
-            commands=tuple(known[name] for name in chosen),
-            models=loops,
+            commands=tuple(known[name] for name in agents or own),
+            models=tuple(models),
             runner=runner,
             **given,
         )
@@ -204,10 +195,10 @@ def _check_costs(made: Plan) -> None:
     online = [each for each in made.commands if each.is_online(made.runner != UNSAFE)]
     unknown = [f"agent {each.name}" for each in online if not each.cost]
     access = Access(prices=known_prices()[1])
-    for each in made.models:
-        backend = backend_of(each.model)
-        if backend.uncounted or (backend.metered and price_of(each.model, access) is None):
-            unknown.append(f"model {each.model}")
+    for model in made.models:
+        backend = backend_of(model)
+        if backend.uncounted or (backend.metered and price_of(model, access) is None):
+            unknown.append(f"model {model}")
     if unknown:
         raise BadInput(
             f"what {unknown[0]} costs is not known, so the limit on the cost cannot be kept",

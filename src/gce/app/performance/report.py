@@ -82,7 +82,7 @@ def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
         else "No control that changes nothing was judged faster.",
     ]
     curves = {
-        agent: [(p, fast_p(_by_task(own), p).value) for p in _LEAST]
+        agent: [(p, fast_p(_by_task(own), p)) for p in _LEAST]
         for agent in plan.agents
         if agent not in _EMPTY and (own := [row for row in rows if row.item.agent == agent])
     }

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
 from attrs import evolve, frozen
 
-from gce.app.loaded_model import LoadedModel, load_model
+from gce.app.loaded_model import load_model
 from gce.app.performance.admitting import counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
-from gce.app.performance.plans import Item, Plan, open_plan
+from gce.app.performance.plans import Item, Plan, model_name, open_plan
 from gce.app.terminal import note, put
 from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
 from gce.app.wiring.files import read_input, whole_folder
@@ -24,7 +24,7 @@ from gce.app.wiring.performance import Measuring, check_sources, find_measuring,
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
-from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
+from gce.domain.performance.decision import LOOKS, Comparison, Decision, Round, Rule, decide
 from gce.domain.performance.iso_bench import IsoRecord
 from gce.domain.performance.overlap import Quadrant, quadrant
 from gce.domain.performance.patches import KeptPatch, Patch, Tree, applied, kept_patch, patch_of, tree_digest
@@ -207,9 +207,7 @@ class _Work:
         count = counting(plan.instructions)
         self._count = count and cache(count)  # Prepared trees are counted once.
         self._commands = {each.name: each for each in plan.commands}
-        self._models: Mapping[str, Callable[[], LoadedModel]] = {
-            each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
-        }
+        self._models = {model_name(each, "loop"): cache(partial(load_model, each)) for each in plan.models}
         self._spent = folder.spent()
         self._left_out = 0
         self._unknown: set[str] = set()
@@ -318,4 +316,4 @@ class _Work:
 
 def _at_first_look(rounds: Sequence[Round]) -> Decision:
     """Decide as early as may be: for what is told to a model."""
-    return evolve(decide(rounds), settled=is_look(len(rounds)))
+    return evolve(decide(rounds), settled=len(rounds) in LOOKS)
