@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from gce.domain.performance import decision
 from gce.domain.performance.admission import admission
 from gce.domain.performance.decision import (
-    BATCH,
-    FIRST,
     GAIN,
     LEVEL,
     LOOKS,
@@ -34,7 +32,6 @@ from gce.domain.performance.summary import fast_p, geometric_mean, harmonic_mean
 from gce.domain.statistics import Estimate
 
 GAINS = ("partial", "matches the human", "beats the human")
-LOOKS = range(FIRST, MOST + 1, BATCH)
 
 
 def rounds(candidate: list[float], base: float = 1.0, human: float | None = None) -> list[Round]:

@@ -18,12 +18,12 @@ from gce.adapters.performance.trees import read_tree, write_files
 from gce.app.performance import records
 from gce.app.performance.records import import_records
 from gce.domain.figures import Ratios
-from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import Comparison, Round, Timing
 from gce.domain.performance.gso import NAMES, OWN
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.model_loop import improve
 from gce.domain.performance.patches import Tree, difference
+from gce.domain.performance.sources import unfinished
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.problems import Message
 from gce.domain.serialization import to_plain
@@ -256,7 +256,7 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert read_tree(place / "base") == {"m.py": b"slow"}
     assert read_tree(place / "human") == {"m.py": b"fast"}
     assert (place / "efficiency_test.py").read_text() == "print('timing')"
-    with pytest.raises(BadInput, match="is a draft"):
+    with pytest.raises(BadInput, match="to be written"):
         check_sources(read_task(place))
     (place / "workload.py").write_text("w")
     (place / "tests.py").write_text("t")

@@ -11,7 +11,6 @@ version. Knows no rule of decision.
 
 from __future__ import annotations
 
-import ast
 import math
 import shlex
 import tempfile
@@ -32,16 +31,16 @@ from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Lost, Role, SandboxProcess, Silent, Start
 from gce.adapters.system.process import drawn_processor
 from gce.domain.executions import Execution
-from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import FAILED, MOST, Comparison, Round, Rule, Timing, decide
 from gce.domain.performance.patches import tree_digest
+from gce.domain.performance.sources import faults_of, tests_of
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.randomness import key, python_generator
 from gce.domain.text import printable
 from gce.errors import BadInput
 
-__all__ = ["CHECKED", "TRIES", "Measuring", "check_sources", "tests_of"]
+__all__ = ["CHECKED", "TRIES", "Measuring", "check_sources"]
 
 _Found = TypeVar("_Found")
 
@@ -523,25 +522,8 @@ def _as_said(letter: str, text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in said[:_MOST_SAID])
 
 
-def tests_of(task: PerformanceTask) -> list[str]:
-    """Return the names of a task's tests, in order."""
-    tree = ast.parse(task.tests)
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
-
-
 def check_sources(task: PerformanceTask) -> None:
-    """Raise BadInput unless workload and tests are Python that defines what a task needs, and no draft."""
-    for name, source in (("workload", task.workload), ("tests", task.tests)):
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise BadInput(f"the {name} of {task.name} is not Python: {error}") from error
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        missing = {"setup", "run", "equal"} - defined if name == "workload" else set()
-        if missing:
-            raise BadInput(f"the workload of {task.name} does not define {', '.join(sorted(missing))}")
-    if not tests_of(task):
-        raise BadInput(f"the tests of {task.name} define no function test_*")
-    missing_parts = unfinished(task)
-    if missing_parts:
-        raise BadInput(f"{task.name} is a draft; to be written: {'; '.join(missing_parts)}")
+    """Raise BadInput unless workload and tests can be run."""
+    faults = faults_of(task)
+    if faults:
+        raise BadInput(f"{task.name}: {'; '.join(faults)}")

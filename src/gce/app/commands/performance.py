@@ -20,8 +20,8 @@ from gce.app.wiring.performance import (
     has_wheel,
     tree_writer,
 )
-from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import MOST, Comparison, ratio_words
+from gce.domain.performance.sources import faults_of, unfinished
 from gce.domain.serialization import to_plain
 from gce.domain.text import counted
 from gce.errors import BadInput
@@ -110,15 +110,12 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 def _admit(arguments: argparse.Namespace) -> int:
     tasks = find_tasks(arguments.dir)
-    for _, task in tasks:
-        if not unfinished(task):
-            check_sources(task)
     measuring = find_measuring(arguments.runner, [task for _, task in tasks])
     count = counting(arguments.instructions)
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
-        found, reasons = None, tuple(f"to be written: {part}" for part in unfinished(task))
+        found, reasons = None, faults_of(task)
         if not reasons:
             try:
                 found = admit(
