@@ -126,7 +126,7 @@ def test_trees_hold_regular_files_alone(tmp_path: Path, hostile: Callable[[Path]
     task = small_task(tmp_path / "task")
     hostile(tmp_path / "task" / "base")
     with pytest.raises(BadInput):
-        write_tree(task.base, tmp_path / "task", tmp_path, tmp_path / "written")
+        write_tree(tmp_path / "task", tmp_path, task.base, tmp_path / "written")
 
 
 def test_a_tree_of_another_kind_is_no_tree(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def read_tasks(directory: Path) -> list[tuple[Path, PerformanceTask]]:
     return found
 
 
-def write_tree(source: Source, directory: Path, cache: Path, target: Path) -> None:
-    """Write the tree of a source to `target`, which must not exist; `directory` is the task's.
+def write_tree(directory: Path, cache: Path, source: Source, target: Path) -> None:
+    """Write the tree of a source of the task in a directory to `target`, which must not exist.
 
     Wheels come from the cache folder, and their hashes are checked again.
 

@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 from gce import __version__
 from gce.app.loaded_model import LoadedModel
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.agents import atif_of_trace, keys_at_hand, run_agent, without_keys
 from gce.app.wiring.models import price_of
+from gce.app.wiring.performance import atif_of_trace, keys_at_hand, run_agent, without_keys
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
 from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending

@@ -16,9 +16,16 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.app.terminal import note
-from gce.app.wiring.agents import History, open_history, read_tree, write_files
 from gce.app.wiring.files import whole_folder
-from gce.app.wiring.performance import cache_of_wheels, find_wheel, unpack_wheels
+from gce.app.wiring.performance import (
+    History,
+    cache_of_wheels,
+    find_wheel,
+    open_history,
+    read_tree,
+    unpack_wheels,
+    write_files,
+)
 from gce.domain.performance.collecting import (
     SPEED,
     Commit,

@@ -16,8 +16,8 @@ from gce.app.performance.stages import kept_patch_of, prepared_subject, rows_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import note
 from gce.app.wiring.access import Access
-from gce.app.wiring.agents import RunFolder, without_keys
 from gce.app.wiring.models import backend_of, find_model
+from gce.app.wiring.performance import RunFolder, without_keys
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.performance.judging import Judged, judge_prompt, read_judgement

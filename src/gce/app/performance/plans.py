@@ -13,10 +13,9 @@ from attrs import field, frozen, validators
 
 from gce.app.options import nearest
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.agents import RunFolder, why_no_program
 from gce.app.wiring.files import read_input
 from gce.app.wiring.models import backend_of, price_of
-from gce.app.wiring.performance import find_tasks
+from gce.app.wiring.performance import RunFolder, find_tasks, why_no_program
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain

@@ -16,8 +16,8 @@ from typing import Any
 from gce.app.performance import drafts
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
-from gce.app.wiring.agents import open_history, read_records
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
+from gce.app.wiring.performance import open_history, read_records
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
 from gce.domain.performance.gso import is_gso, iso_of
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task, texts_in

@@ -18,9 +18,18 @@ from gce.app.performance.admitting import counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, model_name, open_plan
 from gce.app.terminal import note, put
-from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
 from gce.app.wiring.files import read_input, whole_folder
-from gce.app.wiring.performance import Measuring, check_sources, find_measuring, find_tasks, tree_writer
+from gce.app.wiring.performance import (
+    Measuring,
+    RunFolder,
+    check_sources,
+    find_measuring,
+    find_tasks,
+    read_tree,
+    tree_writer,
+    why_no_sandbox,
+    write_files,
+)
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
