@@ -19,6 +19,7 @@ from gce.domain.performance.patches import applied, difference, is_safe, lint
 from gce.testing.performance import BASE_TREE, HOSTILE_PATCHES, HOSTILE_TASK, HUMAN_TREE, HostilePatch
 from gce.testing.performance.hostile_patches import Hack
 
+RESERVED = frozenset(sys.stdlib_module_names)
 AT_ONCE = {
     "a constant for inputs of the benchmark's size",
     "equal to everything",
@@ -40,7 +41,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Measuring, Path]:
 
 def tree_of(hostile: HostilePatch) -> dict[str, bytes]:
     tree = {**BASE_TREE, **{path: text.encode() for path, text in hostile.files.items()}}
-    return applied(BASE_TREE, difference(BASE_TREE, tree, HOSTILE_TASK.allowed))
+    return applied(BASE_TREE, difference(BASE_TREE, tree, HOSTILE_TASK.allowed, reserved=RESERVED))
 
 
 def check_no_reward(hostile: HostilePatch, trees: tuple[Measuring, Path], place: Path) -> None:

@@ -52,7 +52,7 @@ class Scripted:
 
     def loop(self, base: Tree, allowed: tuple[str, ...]) -> tuple[dict[str, bytes], str]:
         turns, given = len(self.replies), {"ask": self.ask, "measure": self.measure}
-        return improve("Make it fast.", base, allowed, turns=turns, **given)  # type: ignore[arg-type]
+        return improve("Make it fast.", base, allowed, turns=turns, reserved=frozenset(), **given)  # type: ignore[arg-type]
 
 
 EDIT = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"

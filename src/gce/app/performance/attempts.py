@@ -5,6 +5,7 @@ The patch is the difference of the tree that is left, limited to allowed paths.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from json import dumps
 
@@ -32,6 +33,7 @@ from gce.errors import BadInput, ModelError
 
 __all__ = ["Made", "Subject", "by_command", "by_control", "by_model"]
 
+RESERVED = frozenset(sys.stdlib_module_names)
 _MOST_KEPT = 200
 """Paths of one attempt that are recorded."""
 
@@ -142,6 +144,7 @@ def by_model(
             subject.base,
             subject.task.allowed,
             turns=turns,
+            reserved=RESERVED,
             ask=ask,
             measure=lambda tree: measure(tree, key(seed, "quick", len(said))),
         )
@@ -165,7 +168,7 @@ def _made(
     odd: tuple[str, ...] = (),
     texts: Mapping[str, str] | None = None,
 ) -> Made:
-    patch = difference(subject.base, tree, subject.task.allowed, odd=odd)
+    patch = difference(subject.base, tree, subject.task.allowed, reserved=RESERVED, odd=odd)
     known = overlap(patch, subject.human_patch)
     paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)
     attempt = evolve(attempt, paths=paths, refused=refused, findings=findings, overlap=known)

@@ -5,7 +5,7 @@ Asks and measures through functions that it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.edits import FORM, Reply, edited, read_reply
@@ -28,6 +28,7 @@ def improve(
     allowed: tuple[str, ...],
     *,
     turns: int,
+    reserved: Set[str],
     ask: Callable[[tuple[Message, ...]], str | None],
     measure: Callable[[Tree], Comparison],
 ) -> tuple[dict[str, bytes], str]:
@@ -41,6 +42,7 @@ def improve(
         base: the tree that it edits.
         allowed: patterns of the paths that it may change.
         turns: its replies.
+        reserved: see `difference`.
         ask: returns the reply to a conversation; None if it is too long for the model.
         measure: compares a tree with the base, quickly.
 
@@ -60,7 +62,7 @@ def improve(
         told = []
         if reply.edits:
             wanted, faults = edited(tree, reply.edits)
-            patch = difference(base, wanted, allowed)
+            patch = difference(base, wanted, allowed, reserved=reserved)
             tree = applied(base, patch)
             told += [*faults, *(f"{printable(path)[:100]} may not be changed" for path in patch.refused)]
             if patch.changes:

@@ -6,9 +6,8 @@ A patch is never a file that an agent wrote. Knows no file system: a tree is a m
 from __future__ import annotations
 
 import re
-import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from difflib import unified_diff
 from hashlib import sha256
 from itertools import islice
@@ -42,9 +41,8 @@ Tree = Mapping[str, bytes]
 _MOST_DIFFED, _MOST_LINES = 1_000_000, 5_000
 """Bytes and lines of a file that is shown line by line; comparing more could take hours if the lines are hostile."""
 _MOST_FINDINGS = 200
-_RESERVED = sys.stdlib_module_names | {"sitecustomize", "usercustomize", "workload", "tests"}
-"""Modules of the standard library, which a new file at the root would hide from the harness, others that an interpreter
-imports by itself, and names of the harness."""
+_HOOKS = frozenset({"sitecustomize", "usercustomize", "workload", "tests"})
+"""Modules that an interpreter imports by itself, and names of the harness."""
 
 _SUSPICIOUS: Mapping[str, re.Pattern[str]] = {
     "introspection": re.compile(
@@ -116,13 +114,17 @@ def is_safe(path: str) -> bool:
     )
 
 
-def difference(base: Tree, tree: Tree, allowed: tuple[str, ...], *, odd: tuple[str, ...] = ()) -> Patch:
+def difference(
+    base: Tree, tree: Tree, allowed: tuple[str, ...], *, reserved: Set[str] = frozenset(), odd: tuple[str, ...] = ()
+) -> Patch:
     """Return the difference of two trees.
 
     Args:
         base: the tree before.
         tree: the tree after.
         allowed: patterns of the paths that may be changed.
+        reserved: names of modules that a new file at the root may not have: those of the standard library, which it
+            would hide from the harness.
         odd: paths of what is no regular file in the tree after, such as links; they are refused, and so are changes of
             files that were in a directory of that path.
     """
@@ -135,7 +137,7 @@ def difference(base: Tree, tree: Tree, allowed: tuple[str, ...], *, odd: tuple[s
     for path in sorted(changed):
         new = path not in base
         top = path.split("/")[0].partition(".")[0]
-        hides = new and top in _RESERVED and not any(each.startswith(f"{top}/") for each in base)
+        hides = new and (top in reserved or top in _HOOKS) and not any(each.startswith(f"{top}/") for each in base)
         name, above = path.casefold(), _folders(path.casefold())
         # A base's file is never replaced by a directory, nor a directory by a file: half of that may not be allowed.
         collides = new and (names.get(name, path) != path or name in folders or not names.keys().isdisjoint(above))
