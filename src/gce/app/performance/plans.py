@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +12,7 @@ from attrs import field, frozen, validators
 
 from gce.app.options import nearest
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.files import read_input
+from gce.app.wiring.files import parse_toml, read_input
 from gce.app.wiring.models import backend_of, price_of
 from gce.app.wiring.performance import RunFolder, find_tasks, why_no_program
 from gce.app.wiring.sandboxes import UNSAFE
@@ -163,10 +162,7 @@ def read_agents(path: Path) -> dict[str, AgentCommand]:
     Raises:
         BadInput: the file cannot be read, or an agent is not as `AgentCommand` says.
     """
-    try:
-        found = tomllib.loads(read_input(path, _MOST_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    found = parse_toml(read_input(path, _MOST_BYTES), str(path))
     tables = found.get("agents")
     if set(found) != {"agents"} or not isinstance(tables, dict) or not all(map(_is_table, tables.values())):
         raise BadInput(f"expected {path} to have tables [agents.NAME] and nothing else")

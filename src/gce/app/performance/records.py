@@ -10,6 +10,7 @@ import json
 import re
 from ast import FunctionDef
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gce.app.performance import drafts
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
-from gce.app.wiring.performance import open_history, read_records
+from gce.app.wiring.performance import History, open_history, read_records
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
 from gce.domain.performance.gso import is_gso, iso_of
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task, texts_in
@@ -49,10 +50,11 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
     if twice:
         raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
     size = 0
-    with whole_folder(out, durable=False) as folder:
+    with whole_folder(out, durable=False) as folder, ExitStack() as stack:
+        history = None if repository is None else stack.enter_context(open_history(repository))
         for name, (data, record) in zip(names, found, strict=True):
             scripts = (record.task_record().efficiency_test, *texts_in(data.get("tests")))
-            draft = _draft(name, record, scripts[0], {} if repository is None else _trees(record, repository))
+            draft = _draft(name, record, scripts[0], _trees(record, history))
             size += draft.size
             if size > drafts.MOST_DRAFTED:
                 most = f"{drafts.MOST_DRAFTED // 2**20:,} MiB"
@@ -67,9 +69,10 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
     return names
 
 
-def _trees(record: IsoRecord, repository: Path) -> dict[str, Tree]:
-    with open_history(repository) as history:
-        return {"base": history.tree(record.base_commit), "human": history.tree(record.head_commit)}
+def _trees(record: IsoRecord, history: History | None) -> dict[str, Tree]:
+    if history is None:
+        return {}
+    return {"base": history.tree(record.base_commit), "human": history.tree(record.head_commit)}
 
 
 def _draft(name: str, record: IsoRecord, script: str, trees: Mapping[str, Tree]) -> Draft:
