@@ -257,7 +257,7 @@ def test_outputs_of_every_version_and_round_are_compared_within_the_limit(
     limits: list[int] = []
 
     def start(shown: Shown = (), program: Program = "inside") -> Any:
-        found = measuring._start(shown, program)
+        found: Any = measuring._start(shown, program)
         begin = found.begin
 
         def noted(job: Any, *more: Any, **options: Any) -> None:
@@ -265,7 +265,7 @@ def test_outputs_of_every_version_and_round_are_compared_within_the_limit(
                 limits.append(job.seconds)
             begin(job, *more, **options)
 
-        found.begin = noted  # type: ignore[method-assign]
+        found.begin = noted
         return found
 
     found = compare(Measuring(start), task, tmp_path, FAST, human=tmp_path / "task" / "human", rule=one_round)
