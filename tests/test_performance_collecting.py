@@ -32,9 +32,9 @@ from gce.domain.performance.collecting import (
     is_source,
     measurable,
     targets_of,
-    unfinished,
 )
 from gce.domain.performance.patches import Change
+from gce.domain.performance.sources import unfinished
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.errors import BadInput
 
@@ -85,7 +85,7 @@ def test_commits_about_speed_become_drafts_that_name_what_is_missing(
     task = read_task(place)
     assert task.allowed == ("small/*.py",) and task.record.api == "total"
     assert task.record.commit_message == "Make total\x1b faster\n\nO(1) now.\n"
-    with pytest.raises(BadInput, match=r"is a draft; to be written: workload\.py: setup: return a tuple"):
+    with pytest.raises(BadInput, match=r"to be written: workload\.py: setup: return a tuple"):
         check_sources(task)
     assert cli.main(["performance", "validate", str(out)]) == 1
     said = capsys.readouterr().out.splitlines()
@@ -113,6 +113,10 @@ def test_a_draft_is_refused_by_admit_and_a_completed_one_is_a_task(
     (place / "tests.py").write_text("def test_zero():\n    from small import total\n    return total(0)\n")
     check_sources(read_task(place))
     assert cli.main(["performance", "validate", str(place)]) == 0
+    (place / "tests.py").write_text("x = 1\n")
+    capsys.readouterr()
+    assert cli.main(["performance", "admit", str(place)]) == 1
+    assert capsys.readouterr().out.splitlines()[1] == "  tests.py defines no function test_*"
 
 
 def test_without_a_candidate_nothing_is_written(repository: Path, tmp_path: Path) -> None:

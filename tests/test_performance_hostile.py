@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -71,6 +72,31 @@ def test_patch_that_is_kept_is_python_in_an_allowed_path(hostile: HostilePatch) 
     assert tree_of(hostile) != BASE_TREE
     for text in hostile.files.values():
         compile(text, "slowlib.py", "exec")
+
+
+def run_patched(name: str, program: str) -> str:
+    """Print something after a patch was loaded, in an own process."""
+    (hostile,) = (each for each in HOSTILE_PATCHES if each.name == name)
+    words = [sys.executable, "-c", f"{hostile.files['slowlib.py']}\n{program}"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_clock_of_the_interpreter_is_overwritten_for_all_who_have_it() -> None:
+    """The built-in function itself gives the same number always, not a name of the module."""
+    said = run_patched(
+        "the interpreter's clock overwritten by ctypes",
+        "clock = time.perf_counter\nbefore = clock()\nslow(list(range(2000)))\nprint(type(clock), clock() - before)",
+    )
+    assert said == "<class 'builtin_function_or_method'> 0"
+
+
+def test_the_table_has_the_results_of_its_seeds() -> None:
+    said = run_patched(
+        "a table of results made as the module loads",
+        "slow = None\nrng = Random(3)\nvalues = [rng.randrange(500) for _ in range(1000)]\n"
+        "print(unique(values) == list(dict.fromkeys(values)))",
+    )
+    assert said == "True"
 
 
 def test_lint_reports_most_hacks_that_need_the_interpreter() -> None:

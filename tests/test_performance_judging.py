@@ -13,22 +13,24 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.performance.measuring import Measuring
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.trees import write_files
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import judging as stage
 from gce.app.performance import report, stages
 from gce.domain.completions import Completion, FinishReason, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.performance.decision import Comparison, Verdict
-from gce.domain.performance.judging import SCORES, Judgement, agreement, judge_prompt, read_judgement
+from gce.domain.performance.judging import SCORES, Judged, Judgement, agreement, judge_prompt, read_judgement
 from gce.domain.statistics import Estimate
 
 GOOD = {"same_target": True, "same_approach": False, "speed_up": 0.75} | dict.fromkeys(SCORES, 7)
 
 
 def test_a_reply_is_read() -> None:
-    expected = Judgement(True, False, 0.75, dict.fromkeys(SCORES, 7))
+    expected = Judgement(same_target=True, same_approach=False, speed_up=0.75, **dict.fromkeys(SCORES, 7))
     assert read_judgement(json.dumps(GOOD)) == expected
     assert read_judgement(f"```json\n{json.dumps(GOOD)}\n```") == expected
     assert read_judgement(json.dumps({**GOOD, "speed_up": 1})) == evolve(expected, speed_up=1.0)
@@ -82,7 +84,8 @@ def test_a_patch_that_plays_a_mark_or_is_huge_is_cut_and_shown_as_it_looks() -> 
 
 def row(task: str, chance: float, gain: float, verdict: Verdict, *, target: bool = True) -> Any:
     found = Comparison(task, verdict, gain=Estimate(gain, gain, gain))
-    return Judgement(True, True, chance, dict.fromkeys(SCORES, 5)), found, target
+    said = Judgement(same_target=True, same_approach=True, speed_up=chance, **dict.fromkeys(SCORES, 5))
+    return said, found, target
 
 
 def test_agreement_with_hand_worked_numbers() -> None:
@@ -102,7 +105,7 @@ def test_agreement_with_hand_worked_numbers() -> None:
     assert 0.0 <= found.order.low < found.order.value < found.order.high <= 1.0
     # Ranks of likelihoods 7 2 5.5 5.5 3 1 4, of gains 6 2.5 7 2.5 5 2.5 2.5.
     assert found.correlation.value == pytest.approx(14.75 / (27.5 * 23.0) ** 0.5)
-    assert found.target == (6, 7) and found.n == 7
+    assert found.target == (6, 7)
 
 
 def test_agreement_is_undefined_without_both_kinds_of_attempts() -> None:
@@ -123,7 +126,7 @@ def gce(capsys: pytest.CaptureFixture[str]) -> Gce:
     return run
 
 
-class AllEqual:
+class AllEqual(Measuring):
     """Measures nothing."""
 
     def compare(self, task: Any, *_trees: Path, **_more: Any) -> Comparison:
@@ -133,7 +136,7 @@ class AllEqual:
 @pytest.fixture
 def run(tmp_path: Path, gce: Gce, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of the controls and a loop over a model, which prints a secret and edits."""
-    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual())
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual(start_unsafe_local))
     place = tmp_path / "tasks" / "one"
     write_files({"lib.py": b"def f():\n    return 1\n"}, place / "base")
     write_files({"lib.py": b"def f():\n    return 2\n"}, place / "human")
@@ -185,10 +188,11 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     assert all(cells[1:3] == ("1", "1") and cells[5] == "-" for cells in section.tables[0].rows)
     folder = RunFolder(run)
     (judge,) = folder.judges()
-    record: Any = folder.found(f"judged/{judge}", "one/human/0")
-    folder.keep(f"judged/{judge}", "one/human/0", {**record, "asked": "something else"})
+    record = folder.read(Judged, f"judged/{judge}/one/human/0")
+    assert record is not None
+    folder.write(f"judged/{judge}/one/human/0", evolve(record, asked="something else"))
     assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 attempt judged now")
-    folder.keep(f"judged/{judge}", "one/human/0", {"asked": 3})
+    folder.write(f"judged/{judge}/one/human/0", {"asked": 3})
     status, _, err = gce("report", run)
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err
 

@@ -16,11 +16,12 @@ from performance_tasks import FAST, SLOW, WORKLOAD, small_task, tree_of
 
 from gce.adapters.performance import measuring as module
 from gce.adapters.performance.measuring import Measuring
-from gce.adapters.performance.run_folder import KeptAccuracies, RunFolder
+from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.sandboxes.process import Program, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import admitting
+from gce.app.performance.stages import _Accuracies
 from gce.app.wiring import sandboxes as runners
 from gce.domain.performance.decision import FIRST, Decision, Round, decide
 from gce.domain.performance.task import PerformanceTask
@@ -249,6 +250,28 @@ def test_an_output_on_which_equal_does_not_end_is_incorrect(
     assert found.verdict == "incorrect" and "equal reached the limit" in found.fault
 
 
+def test_outputs_of_every_version_and_round_are_compared_within_the_limit(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    """Three versions, each on 2 inputs and in 30 rounds: the judge has the time of 96 calls."""
+    limits: list[int] = []
+
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
+        found: Any = measuring._start(shown, program)
+        begin = found.begin
+
+        def noted(job: Any, *more: Any, **options: Any) -> None:
+            if job.entry_point == "__gce_equal__":
+                limits.append(job.seconds)
+            begin(job, *more, **options)
+
+        found.begin = noted
+        return found
+
+    found = compare(Measuring(start), task, tmp_path, FAST, human=tmp_path / "task" / "human", rule=one_round)
+    assert found.verdict == "no gain" and limits == [task.seconds * 96]
+
+
 ACCURACY = "import sys\nfrom small import total\nprint('noise')\nprint(0.8 if total(3) == 3 and total(4) else 0)\n"
 """What a check prints; the candidates below have one of their own."""
 
@@ -413,15 +436,15 @@ def test_accuracy_is_measured_once_for_each_tree(
 
     monkeypatch.setattr(Measuring, "_accuracy", counted)
     accurate = evolve(task, accuracy_command="python /code/check.py")
-    kept = KeptAccuracies(RunFolder.create(tmp_path / "run", {}))
+    folder = RunFolder.create(tmp_path / "run", {})
     base, human = tmp_path / "task" / "base", tmp_path / "task" / "human"
     for number, source in enumerate((HALF, FAST + "x = 1\n", HALF)):
         candidate = tree_of(tmp_path / str(number), source)
-        again = Measuring(measuring._start, kept)  # As in a further call of the command.
+        again = Measuring(measuring._start, _Accuracies(folder))  # As in a further call of the command.
         found = again.compare(accurate, base, candidate, human=human, seed=number, rule=one_round)
         assert found.accuracy == {"base": 0.5, "candidate": 0.5, "human": 0.5}
     assert [each.name for each in called] == ["base", "candidate", "human", "candidate"]
-    Measuring(measuring._start, kept).compare(
+    Measuring(measuring._start, _Accuracies(folder)).compare(
         evolve(accurate, accuracy_command="python -m check"), base, candidate, seed=1, rule=one_round
     )
     assert [each.name for each in called[4:]] == ["base", "candidate"], "another command, another number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,16 +15,17 @@ from hypothesis import strategies as st
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
 from gce.adapters.performance.trees import read_tree, write_files
-from gce.app.performance.records import FORMS, import_records
+from gce.app.performance import records
+from gce.app.performance.records import import_records
 from gce.domain.figures import Ratios
-from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import Comparison, Round, Timing
-from gce.domain.performance.gso import GsoRecord
+from gce.domain.performance.gso import NAMES, OWN
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
-from gce.domain.performance.model_loop import Say, Try, improve
-from gce.domain.performance.patches import difference
-from gce.domain.performance.records import read_fields
+from gce.domain.performance.model_loop import improve
+from gce.domain.performance.patches import Tree, difference
+from gce.domain.performance.sources import unfinished
 from gce.domain.performance.task import PerformanceTask, Source
+from gce.domain.problems import Message
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
@@ -32,44 +34,54 @@ FASTER = Comparison("a", "matches the human", (), Estimate(4.0, 3.9, 4.1), None,
 WRONG = Comparison("b", "incorrect", fault="returned another value than the base")
 
 
+class Scripted:
+    """Gives replies and comparisons in turn, and notes what it is asked."""
+
+    def __init__(self, replies: list[str | None], comparisons: list[Comparison]) -> None:
+        self.replies, self.comparisons = replies, comparisons
+        self.told: list[str] = []
+        self.tried: list[Tree] = []
+
+    def ask(self, messages: tuple[Message, ...]) -> str | None:
+        self.told.append(messages[-1].content)
+        return self.replies.pop(0)
+
+    def measure(self, tree: Tree) -> Comparison:
+        self.tried.append(tree)
+        return self.comparisons.pop(0)
+
+    def loop(self, base: Tree, allowed: tuple[str, ...]) -> tuple[dict[str, bytes], str]:
+        turns, given = len(self.replies), {"ask": self.ask, "measure": self.measure}
+        return improve("Make it fast.", base, allowed, turns=turns, reserved=frozenset(), **given)  # type: ignore[arg-type]
+
+
+EDIT = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+
+
 def test_loop_keeps_the_tree_with_the_largest_gain() -> None:
     """Three replies: it asks for a file, makes an edit that is faster, then one that is not; the second tree counts."""
-    base = {"m.py": b"x = 1\n", "data.txt": b"d"}
-    loop = improve("Make it fast.", base, ("*.py",), turns=3, reserved=frozenset())
-    said = next(loop)
-    assert isinstance(said, Say)
-    assert said.turns[0].content.endswith("You have 3 replies. Files that may be changed:\nm.py")
-    said = loop.send("SHOW m.py\nSHOW missing.py")
-    assert isinstance(said, Say)
-    assert said.turns[-1].content == "FILE m.py\nx = 1\n\nThere is no file missing.py\nReplies left: 2"
-    edit = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
-    tried = loop.send(edit.format("m.py", "x = 1\n", "x = 2\n") + edit.format("data.txt", "", "e\n"))
-    assert isinstance(tried, Try)
-    assert tried.tree == {"m.py": b"x = 2\n", "data.txt": b"d"}
-    said = loop.send(FASTER)
-    assert isinstance(said, Say)
-    assert "the file exists already" in said.turns[-1].content
-    assert "4.00 times as fast as before (3.90 to 4.10)" in said.turns[-1].content
-    assert isinstance(loop.send(edit.format("m.py", "x = 2\n", "x = 3\n")), Try)
-    with pytest.raises(StopIteration) as ended:
-        loop.send(WRONG)
-    assert ended.value.value == ({"m.py": b"x = 2\n", "data.txt": b"d"}, "")
+    faster, slower = EDIT.format("m.py", "x = 1\n", "x = 2\n"), EDIT.format("m.py", "x = 2\n", "x = 3\n")
+    replies = ["SHOW m.py\nSHOW missing.py", faster + EDIT.format("data.txt", "", "e\n"), slower]
+    model = Scripted([*replies], [FASTER, WRONG])
+    assert model.loop({"m.py": b"x = 1\n", "data.txt": b"d"}, ("*.py",)) == (
+        {"m.py": b"x = 2\n", "data.txt": b"d"},
+        "",
+    )
+    first, shown, told = model.told
+    assert first.endswith("You have 3 replies. Files that may be changed:\nm.py")
+    assert shown == "FILE m.py\nx = 1\n\nThere is no file missing.py\nReplies left: 2"
+    assert "the file exists already" in told and "4.00 times as fast as before (3.90 to 4.10)" in told
+    assert [tree["m.py"] for tree in model.tried] == [b"x = 2\n", b"x = 3\n"]
 
 
 def test_loop_never_tries_what_may_not_be_changed() -> None:
-    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=1, reserved=frozenset())
-    next(loop)
-    with pytest.raises(StopIteration) as ended:
-        loop.send("FILE ../other.py\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n")
-    assert ended.value.value == ({"m.py": b""}, "")
+    model = Scripted([EDIT.format("../other.py", "", "x\n")], [])
+    assert model.loop({"m.py": b""}, ("m.py",)) == ({"m.py": b""}, "")
+    assert not model.tried
 
 
 def test_loop_without_a_reply_says_so() -> None:
-    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=2, reserved=frozenset())
-    next(loop)
-    with pytest.raises(StopIteration) as ended:
-        loop.send(None)
-    assert ended.value.value == ({"m.py": b""}, "the model gave no reply in turn 1")
+    assert Scripted([None], []).loop({"m.py": b""}, ("m.py",)) == ({"m.py": b""}, "the model gave no reply in turn 1")
 
 
 TEXT = st.text(max_size=20)
@@ -87,13 +99,9 @@ RECORDS = st.builds(
 )
 
 
-def read_iso(data: object) -> IsoRecord:
-    return read_fields(IsoRecord, data, benchmark="ISO-Bench")
-
-
 @given(RECORDS)
 def test_record_is_read_as_it_was_written(record: IsoRecord) -> None:
-    assert read_iso(json.loads(json.dumps(to_plain(record)))) == record
+    assert records._read(json.loads(json.dumps(to_plain(record))), "x") == record
 
 
 def test_record_has_the_fields_of_iso_bench() -> None:
@@ -105,18 +113,13 @@ def test_record_has_the_fields_of_iso_bench() -> None:
 
 
 def test_record_has_the_fields_of_gso() -> None:
-    assert [each.name for each in fields(GsoRecord)] == [
+    assert set(NAMES) | set(OWN) == {
         *("instance_id", "repo", "base_commit", "opt_commit", "api", "prob_script", "tests", "hints_text"),
         *("setup_commands", "install_commands", "created_at", "gt_commit_message", "gt_diff", "arch"),
         "instance_image_tag",
-    ]
-
-
-def test_forms_are_told_apart_by_a_field_that_no_other_form_has() -> None:
-    for form in FORMS:
-        having = [each for each in FORMS if form.MARK in {field.name for field in fields(each)}]
-        assert having == [form]
-    assert len({form.FILE for form in FORMS}) == len(FORMS)
+    }
+    known = {each.name for each in fields(IsoRecord)}
+    assert set(NAMES.values()) <= known and not known & set(OWN), "told apart by names"
 
 
 def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None:
@@ -146,21 +149,51 @@ def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None
     assert unfinished(task) and task.record.commit_message == "make it fast" and task.record.api == "total"
     assert task.record.head_commit == hashes[1] and task.record.setup_commands == ("apt-get update",)
     kept = json.loads((place / "gso.json").read_text())
-    assert {name: kept[name] for name in record} == record
+    assert kept == record
+
+
+def test_tests_of_gso_keep_their_numbers_where_there_is_no_first_script(tmp_path: Path) -> None:
+    """They judge, and none of them becomes the workload that is shown."""
+    script = "def setup(seed): ...\ndef run(x): ...\ndef equal(a, b): ...\n"
+    record = {"instance_id": "x", "repo": "a/b", "opt_commit": "1" * 40, "tests": [script, "print(2)\n"]}
+    (tmp_path / "gso.jsonl").write_text(json.dumps(record) + "\n")
+    import_records(tmp_path / "gso.jsonl", tmp_path / "drafts")
+    place = tmp_path / "drafts" / "x"
+    found = {file.name: file.read_text() for file in place.glob("efficiency_test*")}
+    assert found == {"efficiency_test_1.py": script, "efficiency_test_2.py": "print(2)\n"}
+    assert "workload.py: setup" in unfinished(read_task(place))[0]
+
+
+def test_imported_drafts_have_a_bound_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft has 4 bytes before and 4 after: two of them are more than 12 bytes."""
+    clone, hashes = cloned(tmp_path)
+    commits = {"base_commit": hashes[0], "head_commit": hashes[1]}
+    records = [{"repo": "a/b", "instance_id": name, **commits} for name in "xy"]
+    for number in (1, 2):
+        (tmp_path / f"{number}.json").write_text(json.dumps(records[:number]))
+    monkeypatch.setattr("gce.app.performance.drafts.MOST_DRAFTED", 12)
+    assert import_records(tmp_path / "1.json", tmp_path / "one", repository=clone) == ["x"]
+    with pytest.raises(BadInput, match="drafts up to y have more than 0 MiB of sources"):
+        import_records(tmp_path / "2.json", tmp_path / "two", repository=clone)
+    assert not (tmp_path / "two").exists()
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ([], "expected an object"),
-        ({"repo": "a/b"}, "expected a text in instance_id"),
-        ({"repo": "a/b", "instance_id": "x", "patch": 3}, "expected a text in patch"),
+        ([], "record 1: expected an object, got []"),
+        ({"repo": "a/b"}, "IsoRecord.instance_id: expected this field"),
+        ({"repo": "a/b", "instance_id": ""}, "instance_id"),
+        ({"repo": "a/b", "instance_id": "x", "patch": 3}, "IsoRecord.patch: expected text, got 3"),
         ({"repo": "a/b", "instance_id": "x", "more": 3}, "got 'more'"),
+        ({"repo": "a/b", "instance_id": "x", "opt_commit": "y", "notes": "n"}, "fields of GSO, got 'notes'"),
+        ({"repo": "a/b", "instance_id": "x", "opt_commit": ["y"]}, "IsoRecord.head_commit: expected text"),
     ],
 )
-def test_other_data_is_refused(data: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read_iso(data)
+def test_other_data_is_refused(data: object, said: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(json.dumps([data]))
+    with pytest.raises(BadInput, match=re.escape(said)):
+        import_records(tmp_path / "r.json", tmp_path / "drafts")
 
 
 def test_record_of_a_measured_task() -> None:
@@ -223,7 +256,7 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert read_tree(place / "base") == {"m.py": b"slow"}
     assert read_tree(place / "human") == {"m.py": b"fast"}
     assert (place / "efficiency_test.py").read_text() == "print('timing')"
-    with pytest.raises(BadInput, match="is a draft"):
+    with pytest.raises(BadInput, match="to be written"):
         check_sources(read_task(place))
     (place / "workload.py").write_text("w")
     (place / "tests.py").write_text("t")
@@ -231,7 +264,7 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert task.record.patch == record.patch
     assert task.record.setup_commands == ("pip install x", 'echo "y"')
     assert task.notes == "first\nsecond"
-    assert read_iso(json.loads((place / IsoRecord.FILE).read_text())) == record
+    assert records._read(json.loads((place / IsoRecord.FILE).read_text()), "x") == record
 
 
 def test_import_of_a_commit_that_is_not_there_writes_nothing(tmp_path: Path) -> None:

@@ -13,13 +13,17 @@ from typing import Any, TypeAlias
 import pytest
 
 from gce.adapters.performance import agent_commands, trees
+from gce.adapters.performance.measuring import Measuring
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.task_files import read_tasks
 from gce.adapters.performance.trees import read_tree, read_working_copy, write_files, write_working_copy
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
+from gce.app.commands.performance import STEPS
 from gce.app.performance import plans, stages
 from gce.app.performance.attempts import Subject, by_model
 from gce.app.performance.plans import Plan, PlannedTask, read_agents
+from gce.app.performance.stage_actions import STEPS_OF
 from gce.domain.completions import Completion
 from gce.domain.performance.agents import PRESETS, AgentCommand, AgentUsage, usage_in
 from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
@@ -68,10 +72,11 @@ SCRIPT = [
 Gce: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
-class FakeMeasures:
+class FakeMeasures(Measuring):
     """Knows the fast form when it sees it; remembers what it was asked."""
 
     def __init__(self) -> None:
+        super().__init__(start_unsafe_local)
         self.asked: list[dict[str, bytes]] = []
         self.fail = False
         self.vanishing = False
@@ -333,6 +338,52 @@ def test_limit_on_the_cost_ends_a_run(
     assert len(stages.rows_of(run)[1]) == 7, "what is made already is measured, and controls go on"
 
 
+@pytest.mark.parametrize(("most", "made"), [("max_cost = 0.2\n", 1), ("", 2)])
+def test_attempt_without_a_reported_cost_counts_what_it_may_cost(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, most: str, made: int
+) -> None:
+    """The first attempt of at most 0.2 dollars reaches the limit; an agent without such a bound is named once."""
+    sandboxed()
+    file, run = tmp_path / "agents.toml", tmp_path / "run"
+    file.write_text(f'[agents.mute]\ncommand = "python -V {{prompt_file}}"\nnetwork = true\ncost = "cost"\n{most}')
+    gce("plan", tasks, "--out", run, "--agents-file", file, "--repeats", 2, "--max-cost", 0.2)
+    status, _, err = gce("run", run)
+    assert (status, err.count("agent mute reported no cost")) == ((0, 1) if made == 2 else (3, 0)), err
+    assert ("attempts have cost 0.20 US dollars" in err) is (made == 1)
+    assert RunFolder(run).spent() == 0.2 * bool(most) and measures.asked
+    assert len(list(run.glob("items/dedupe/mute/*"))) == made
+
+
+def test_agent_without_its_program_fails_and_the_others_go_on(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """`plan` refuses it; a program that is gone later fails the attempts of its agent alone, and costs nothing."""
+    sandboxed()
+    program, file, run = tmp_path / "agent", tmp_path / "agents.toml", tmp_path / "run"
+    file.write_text(
+        f'[agents.gone]\ncommand = "{program} {{prompt}}"\nmax_cost = 1.0\n'
+        '[agents.there]\ncommand = "python -V {prompt_file}"\n'
+    )
+    words = ("plan", tasks, "--out", run, "--agents-file", file)
+    status, _, err = gce(*words)
+    assert status == 2 and f"cannot run agent gone: '{program}' is not found" in err and not run.exists()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert gce(*words)[0] == 0
+    program.unlink()
+    status, _, err = gce("run", run)
+    assert status == 3 and "1 of 5 attempts failed, the first because cannot run agent gone" in err
+    assert [row.item.agent for row in stages.rows_of(run)[1]] == ["nothing", "human", "revert", "there"]
+    assert RunFolder(run).spent() == 0.0 and len(measures.asked) == 4
+
+
+def test_without_a_sandbox_every_agent_may_cost_something(gce: Gce, tasks: Path, tmp_path: Path) -> None:
+    file = agents_file(tmp_path)
+    words = ("plan", tasks, "--out", tmp_path / "run", "--agents-file", file, "--agents", "cheat", "--max-cost", 1)
+    assert "what agent cheat costs is not known" in gce(*words, "--runner", "unsafe-local")[2]
+    assert gce(*words)[0] == 0
+
+
 def test_costs_of_failed_attempts_count_and_half_a_line_does_no_harm(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", {})
     folder.note("attempted", cost=0.5)
@@ -405,18 +456,18 @@ for name in ("code", "scratch"):
     )
     assert found.tree == {"a.py": b"slow"}
     assert found.trajectory == ""
-    assert (found.ending, found.reason) == ("output", "it left no working directory, or too much in it")
+    assert (found.attempt.ending, found.attempt.reason) == ("output", "it left no working directory, or too much in it")
 
 
 @pytest.mark.slow
 def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = worked("import os; os.mkdir('../scratch/trajectory.json')", tmp_path, {"a.py": b"slow"})
-    assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
+    assert (found.attempt.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
     deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
-    assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
+    assert worked(deep, tmp_path, {"a.py": b"slow"}).attempt.ending == "ended"
     monkeypatch.setattr(trees, "MOST_FILES", 3)
     many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})
-    assert (many.ending, many.tree) == ("output", {"a.py": b"slow"})
+    assert (many.attempt.ending, many.tree) == ("output", {"a.py": b"slow"})
 
 
 def test_keys_are_taken_out_of_names_and_of_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,6 +485,13 @@ open(f"{key}.py", "w")
     assert found.tree == {**tree, "b.bin": b"\xff[key]", "c.py": "# é [key] é".encode()}
     assert all("another" not in path for path in found.odd)
     assert len(found.odd) == 1
+
+
+def test_sandbox_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_commands, "bubblewrap_path", lambda: "/bin/sleep")
+    monkeypatch.setattr(agent_commands, "sandbox_of", lambda *_, **__: ["sh", "-c", "sleep 9"])
+    monkeypatch.setattr(agent_commands, "_START_SECONDS", 0.1)
+    assert agent_commands.why_no_sandbox() == "bubblewrap did not start within 0.1 s"
 
 
 def test_prompt_too_long_for_a_command_line_is_one_line(tmp_path: Path) -> None:
@@ -480,6 +538,11 @@ def test_loop_whose_server_fails_is_made_again_and_its_cost_is_known() -> None:
         (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
         (("report", "{tmp}", "{tmp}"), "takes one path"),
         (("wait", "{tmp}"), "expected one of validate"),
+        (("fetch", "{tasks}", "--repeats", "5"), "does not take options of other steps: --repeats (plan)"),
+        (("judge", "{tmp}", "--temperature", "1", "--out", "x"), "--temperature (plan), --out (plan, report, collect"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--max-minutes", "10", "--all-stages"), "--max-minutes (judge)"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--prices", "p.json", "--max-cost", "5"), "--prices (judge)"),
+        (("collect", "--releases", "a==1,2", "--match", "x", "--out", "{tmp}/run"), "or a repository and --match"),
         (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "codex", "--max-cost", "1"), "what agent codex costs"),
         (
             ("plan", "{tasks}", "--out", "{tmp}/run", "--model", "openai:none", "--max-cost", "1"),
@@ -493,6 +556,13 @@ def test_bad_input_is_one_line(gce: Gce, tasks: Path, tmp_path: Path, words: tup
     assert said in err
     assert "Traceback" not in err
     assert not (tmp_path / "run").exists()
+
+
+def test_every_option_says_which_steps_take_it() -> None:
+    """But for the form of the output, which all steps know."""
+    known = {action.dest for action in cli.command_parser("performance")._actions if action.option_strings}
+    assert known - set(STEPS_OF) == {"help", "json", "quiet", "verbose", "no_color"}
+    assert {step for steps in STEPS_OF.values() for step in steps} <= set(STEPS)
 
 
 @pytest.mark.parametrize(
@@ -547,6 +617,22 @@ def test_every_agent_tries_every_task_before_any_tries_again() -> None:
     assert [item.key for item in plan.items][:4] == ["a/nothing/0", "a/human/0", "a/revert/0", "b/nothing/0"]
     assert len(plan.items) == 12
     assert plan.items[6].repeat == 1
+
+
+@pytest.mark.parametrize("name", ["plan", "accuracy/1", "items/dedupe/human/0/patch", "measured/dedupe/human/0"])
+@pytest.mark.parametrize("text", ["{", '{"path": 1}', "null"])
+def test_damaged_file_of_a_run_is_one_line(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, name: str, text: str
+) -> None:
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run)[0] == gce("run", run)[0] == 0
+    (run / "accuracy").mkdir()
+    (run / f"{name}.json").write_text(text)
+    (run / "measured/dedupe/nothing/0.json").unlink()  # There is something to do.
+    if "items" in name:
+        (run / "measured/dedupe/human/0.json").unlink()
+    status, _, err = gce("run", run)
+    assert status == 2 and f"{name}.json is not as it was written" in err and "Traceback" not in err and measures.asked
 
 
 def test_two_processes_cannot_work_on_one_run(gce: Gce, tasks: Path, tmp_path: Path) -> None:

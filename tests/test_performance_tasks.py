@@ -18,6 +18,7 @@ import attrs
 import pytest
 from performance_tasks import SLOW, WORKLOAD, small_task, tree_of
 
+from gce.adapters.performance import wheels
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import TABLES, read_task, read_tasks, write_tree
 from gce.adapters.performance.trees import BadTree, prepare_tree, read_tree
@@ -125,7 +126,7 @@ def test_trees_hold_regular_files_alone(tmp_path: Path, hostile: Callable[[Path]
     task = small_task(tmp_path / "task")
     hostile(tmp_path / "task" / "base")
     with pytest.raises(BadInput):
-        write_tree(task.base, tmp_path / "task", tmp_path, tmp_path / "written")
+        write_tree(tmp_path / "task", tmp_path, task.base, tmp_path / "written")
 
 
 def test_a_tree_of_another_kind_is_no_tree(tmp_path: Path) -> None:
@@ -220,6 +221,11 @@ def test_what_pip_downloads_is_kept_only_with_the_pinned_hash(
     assert has_wheel(pin, tmp_path) is not wrong and len(asked) == 1
     assert "--require-hashes" in asked[0] and "--no-deps" in asked[0]
     assert re.search(r"--python-version 3\.11 --abi cp311 --platform linux_x --platform linux_y", " ".join(asked[0]))
+
+
+@pytest.mark.parametrize("tags", ["py3-none-any", "py2.py3-none-any", "py2-none-any"])
+def test_pure_wheels_are_asked_for_as_those_of_this_interpreter(tags: str) -> None:
+    assert wheels._of_tags(tags) == []
 
 
 def test_a_failed_download_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.datasets.record_files import MOST_BYTES, read_records
-from gce.adapters.system.input_files import parse_json, read_input
+from gce.adapters.system.input_files import parse_json, parse_toml, read_input
 from gce.domain.tasks.scheduling.project_files import PROJECT_FORMATS
 from gce.errors import BadInput, MissingExtra, one_line
 
@@ -75,10 +74,7 @@ def read_problem_records(path: Path) -> list[Any]:
 
 
 def _tables(path: Path) -> list[Any]:
-    try:
-        found = tomllib.loads(read_input(path, MOST_BYTES_A_PROJECT).decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    found = parse_toml(read_input(path, MOST_BYTES_A_PROJECT), str(path))
     arrays = [each for each in found.values() if isinstance(each, list)]
     if len(found) != 1 or not arrays or not arrays[0]:
         raise BadInput(f"{path}: expected one array of tables, such as [[persona]], got {', '.join(found) or 'none'}")

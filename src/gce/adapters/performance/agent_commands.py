@@ -25,14 +25,15 @@ from gce.adapters.performance.trees import BadTree, read_regular, read_working_c
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
 from gce.adapters.system.bounded_commands import Ended, run_bounded
-from gce.domain.performance.agents import AgentCommand, AgentUsage, Ending, usage_in
+from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending, usage_in
 from gce.domain.performance.patches import Tree
 from gce.errors import BadInput, one_line
 
-__all__ = ["INSIDE", "Worked", "run_agent", "sandbox_of", "why_no_sandbox"]
+__all__ = ["INSIDE", "Worked", "run_agent", "sandbox_of", "why_no_program", "why_no_sandbox"]
 
 INSIDE = "/gce-agent"
 """Where the directory of an agent is in its sandbox."""
+_START_SECONDS = 60
 _MOST_COMPLAINT = 1_000_000
 _MOST_TRAJECTORY = 50_000_000
 _ETC = (
@@ -53,10 +54,8 @@ _PYTHONS = ("python", "python3")
 class Worked:
     """What an agent left: what it printed and changed is hostile, and has no keys."""
 
-    ending: Ending
-    reason: str
-    seconds: float
-    usage: AgentUsage
+    attempt: Attempt
+    """How it ended; of its patch nothing is known here."""
     tree: Mapping[str, bytes]
     odd: tuple[str, ...]
     """Paths of what is no regular file in the copy, or has a key in its name, which is taken out."""
@@ -73,8 +72,19 @@ def why_no_sandbox() -> str:
         return "bubblewrap is not installed"
     with TemporaryDirectory(prefix="gce-agent-") as home:
         words = [*sandbox_of(program, Path(home), (), network=False), "--", "true"]
-        found = subprocess.run(words, capture_output=True, check=False, timeout=60)
+        try:
+            found = subprocess.run(words, capture_output=True, check=False, timeout=_START_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"bubblewrap did not start within {_START_SECONDS} s"
     return one_line(found.stderr.decode(errors="replace")) or "bubblewrap failed" if found.returncode else ""
+
+
+def why_no_program(agent: AgentCommand, *, isolated: bool) -> str:
+    """Return why an agent's program cannot be run; empty if it can, or if its name is not known yet."""
+    program = shlex.split(agent.command)[0]
+    if program in _PYTHONS or "{" in program or shutil.which(program, path=_path(agent, isolated=isolated)):
+        return ""
+    return f"cannot run agent {agent.name}: {program!r} is not found, or no program"
 
 
 def run_agent(
@@ -100,6 +110,9 @@ def run_agent(
     Raises:
         BadInput: no sandbox, or the agent's program is not found.
     """
+    reason = why_no_program(agent, isolated=isolated)
+    if reason:
+        raise BadInput(reason)
     environment = {name: os.environ[name] for name in agent.environment if name in os.environ}
     redactions = [Redaction(key.strip()) for key in {*environment.values(), *keys}]
     program = bubblewrap_path() if isolated else ""
@@ -113,7 +126,7 @@ def run_agent(
             (home / name).write_text(text, encoding="utf-8")
         shown = Path(INSIDE) if isolated else home
         own = {"PATH": _path(agent, isolated=isolated), "HOME": str(shown / "home"), "LANG": "C.UTF-8", **environment}
-        words = _words(agent, prompt, shown, own["PATH"])
+        words = _words(agent, prompt, shown)
         if program:
             boundary = sandbox_of(program, home, agent.visible, network=agent.network)
             words = [*boundary, "--chdir", f"{INSIDE}/code", "--", *words]
@@ -128,10 +141,7 @@ def run_agent(
     ending, reason = _ending(ended, agent, usage, unread)
     named = {path for path in left if redacted(path, redactions) != path}
     return Worked(
-        ending,
-        redacted(reason, redactions),
-        ended.seconds,
-        usage,
+        Attempt(ending, redacted(reason, redactions), ended.seconds, usage),
         {
             path: content if tree.get(path) == content else _without_keys(content, redactions)
             for path, content in left.items()
@@ -144,13 +154,9 @@ def run_agent(
     )
 
 
-def _words(agent: AgentCommand, prompt: str, shown: Path, path: str) -> list[str]:
-    """Return the words of a command that sees its directory at `shown`.
-
-    Raises:
-        BadInput: the directories of `path` do not have its program.
-    """
-    words = agent.words(
+def _words(agent: AgentCommand, prompt: str, shown: Path) -> list[str]:
+    """Return the words of a command that sees its directory at `shown`."""
+    return agent.words(
         {
             "prompt_file": str(shown / "prompt.md"),
             "prompt": prompt,
@@ -161,9 +167,6 @@ def _words(agent: AgentCommand, prompt: str, shown: Path, path: str) -> list[str
             "seconds": str(agent.seconds),
         }
     )
-    if words[0] not in _PYTHONS and shutil.which(words[0], path=path) is None:
-        raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
-    return words
 
 
 def _ended(
@@ -234,7 +237,7 @@ def sandbox_of(program: str, home: Path, visible: Sequence[str], *, network: boo
 
 def _path(agent: AgentCommand, *, isolated: bool) -> str:
     """Return the directories in which programs are looked for: those of visible paths, then the system's."""
-    if not isolated:
+    if not isolated or "PATH" in agent.environment:
         return os.environ.get("PATH", _PATH)
     roots = [os.path.expanduser(path) for path in agent.visible]
     return ":".join([*(f"{root}/bin" for root in roots), *roots, _LINKS, _PATH])

@@ -11,17 +11,16 @@ version. Knows no rule of decision.
 
 from __future__ import annotations
 
-import ast
 import math
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
@@ -32,16 +31,16 @@ from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Lost, Role, SandboxProcess, Silent, Start
 from gce.adapters.system.process import drawn_processor
 from gce.domain.executions import Execution
-from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import FAILED, MOST, Comparison, Round, Rule, Timing, decide
 from gce.domain.performance.patches import tree_digest
+from gce.domain.performance.sources import faults_of, tests_of
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.randomness import key, python_generator
 from gce.domain.text import printable
 from gce.errors import BadInput
 
-__all__ = ["CHECKED", "TRIES", "Accuracies", "Measuring", "check_sources", "tests_of"]
+__all__ = ["CHECKED", "TRIES", "Measuring", "check_sources"]
 
 _Found = TypeVar("_Found")
 
@@ -144,18 +143,6 @@ class _Vanished(Exception):
     """A sandbox did not start, ended, or does not answer, which is no version's fault."""
 
 
-class Accuracies(Protocol):
-    """Keeps what `accuracy_command` printed, by the digest of code and command; a `dict` is one."""
-
-    def get(self, digest: str) -> float | None:
-        """Return what is kept; None if nothing is."""
-        ...
-
-    def __setitem__(self, digest: str, accuracy: float) -> None:
-        """Keep a number."""
-        ...
-
-
 @frozen
 class _Sandbox:
     """A sandbox with its job, and the wall-clock seconds in which it ends a program that gives no answer."""
@@ -189,10 +176,10 @@ class _Sandbox:
 class Measuring:
     """Compares versions of code in sandboxes that `start` makes."""
 
-    def __init__(self, start: Start, accuracies: Accuracies | None = None) -> None:
-        """Accuracies that are known already are not measured again; those measured are added."""
+    def __init__(self, start: Start, accuracies: MutableMapping[str, float] | None = None) -> None:
+        """`accuracies`, by digest of code and command, are not measured again; those measured are added."""
         self._start = start
-        self._accuracies: Accuracies = {} if accuracies is None else accuracies
+        self._accuracies = {} if accuracies is None else accuracies
 
     def check(self, image: str = "") -> Timing:
         """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
@@ -280,7 +267,8 @@ class Measuring:
                 with _blamed(name, task):
                     prepare_tree(tree, home / name, CODE)
             prepared = {name: home / name for name in trees}
-            judge = self._judge(task, stack)
+            calls = (MOST + checked) * len(trees)
+            judge = self._judge(task, calls, stack)
             self._check(task, prepared, judge, seed, checked)
             accuracy = self._all_accuracies(task, prepared)
             found = self._measured(task, prepared, judge, seed, rule, on_round)
@@ -302,9 +290,10 @@ class Measuring:
                 found[name] = self._workload(task, tree, stack, processor=processor, beside=beside)
         return found
 
-    def _judge(self, task: PerformanceTask, stack: ExitStack) -> _Sandbox:
-        cpu = task.seconds * (MOST + CHECKED)
-        judge = self._sandbox(None, "candidate", task, task.workload + _EQUAL, "__gce_equal__", stack, cpu=cpu)
+    def _judge(self, task: PerformanceTask, calls: int, stack: ExitStack) -> _Sandbox:
+        """Start what compares outputs, in one process for so many calls of `equal`."""
+        source, cpu = task.workload + _EQUAL, task.seconds * calls
+        judge = self._sandbox(None, "candidate", task, source, "__gce_equal__", stack, cpu=cpu)
         try:
             judge.ask("", f"the workload of {task.name}")
         except _Faulty as fault:
@@ -533,25 +522,8 @@ def _as_said(letter: str, text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in said[:_MOST_SAID])
 
 
-def tests_of(task: PerformanceTask) -> list[str]:
-    """Return the names of a task's tests, in order."""
-    tree = ast.parse(task.tests)
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
-
-
 def check_sources(task: PerformanceTask) -> None:
-    """Raise BadInput unless workload and tests are Python that defines what a task needs, and no draft."""
-    for name, source in (("workload", task.workload), ("tests", task.tests)):
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise BadInput(f"the {name} of {task.name} is not Python: {error}") from error
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        missing = {"setup", "run", "equal"} - defined if name == "workload" else set()
-        if missing:
-            raise BadInput(f"the workload of {task.name} does not define {', '.join(sorted(missing))}")
-    if not tests_of(task):
-        raise BadInput(f"the tests of {task.name} define no function test_*")
-    missing_parts = unfinished(task)
-    if missing_parts:
-        raise BadInput(f"{task.name} is a draft; to be written: {'; '.join(missing_parts)}")
+    """Raise BadInput unless workload and tests can be run."""
+    faults = faults_of(task)
+    if faults:
+        raise BadInput(f"{task.name}: {'; '.join(faults)}")

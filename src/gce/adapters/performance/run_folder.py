@@ -10,7 +10,7 @@
     accuracy/DIGEST.json     what accuracy_command printed, by digest of code and command
 
 A folder or a file appears whole or not at all, so that a process that is killed loses the item in work at most.
-Contents are plain data: what they mean is not known here.
+What records mean is not known here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gce.adapters.system.atomic_folder import whole_folder
 from gce.adapters.system.durable_files import write_file
 from gce.adapters.system.input_files import parse_json, read_input
-from gce.errors import BadInput, RunInUse
+from gce.domain.serialization import from_plain, to_plain
+from gce.errors import BadInput, DamagedStore, RunInUse, one_line
 
-__all__ = ["KeptAccuracies", "RunFolder"]
+__all__ = ["RunFolder"]
+
+Kept = TypeVar("Kept")
 
 _MOST = 1 << 30
 """Bytes of a file that is read."""
@@ -44,7 +47,7 @@ class RunFolder:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, plan: Any) -> RunFolder:
+    def create(cls, path: Path, plan: object) -> RunFolder:
         """Make the folder of a new run.
 
         Raises:
@@ -53,12 +56,6 @@ class RunFolder:
         with whole_folder(path) as folder:
             (folder / "plan.json").write_text(_json(plan), encoding="utf-8")
         return cls(path)
-
-    def plan(self) -> Any:
-        """Return the plan; BadInput where this is no run."""
-        if not (self.path / "plan.json").is_file():
-            raise BadInput(f"{self.path} is no performance run", hint="make one with gce performance plan")
-        return self._read(self.path / "plan.json")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -96,29 +93,7 @@ class RunFolder:
         """Return the folder of a task."""
         return self.path / "tasks" / name
 
-    def is_prepared(self, name: str) -> bool:
-        """Whether the folder of a task is there, whole."""
-        return (self.task(name) / "prepared.json").is_file()
-
-    def prepared(self, name: str) -> Any:
-        """Return what `prepare` has written of a task."""
-        return self._read(self.task(name) / "prepared.json")
-
-    @contextlib.contextmanager
-    def preparing(self, name: str) -> Iterator[Path]:
-        """A folder to write a task in; it takes its place when the block ends."""
-        with whole_folder(self.task(name)) as folder:
-            yield folder
-
-    def attempt(self, item: str) -> Any | None:
-        """Return the record of an attempt; None before it is made."""
-        return self._found(self.path / "items" / item / "attempt.json")
-
-    def patch(self, item: str) -> Any:
-        """Return the patch of an attempt."""
-        return self._read(self.path / "items" / item / "patch.json")
-
-    def keep_attempt(self, item: str, attempt: Any, patch: Any, texts: Mapping[str, str]) -> None:
+    def keep_attempt(self, item: str, attempt: object, patch: object, texts: Mapping[str, str]) -> None:
         """Write an attempt with its patch and what else is kept of it: texts by name, empty ones left out."""
         with whole_folder(self.path / "items" / item) as folder:
             for name, text in texts.items():
@@ -131,41 +106,26 @@ class RunFolder:
         """Return the names of judges that have judged something, sorted."""
         return sorted(each.name for each in self.path.glob("judged/*") if each.is_dir())
 
-    def found(self, kind: str, name: str) -> Any | None:
-        """Return what was kept under this name, such as `measured` of an attempt; None before that."""
-        return self._found(self._file(kind, name))
+    def read(self, kind: type[Kept], name: str) -> Kept | None:
+        """Return the record that was written under this name, as "plan"; None if none was.
 
-    def keep(self, kind: str, name: str, found: Any) -> None:
-        """Write what was found, in place of what was kept under this name."""
-        path = self._file(kind, name)
+        Raises:
+            DamagedStore: it is not as it was written.
+        """
+        path = self.path / f"{name}.json"
+        if not path.is_file():
+            return None
+        try:
+            return from_plain(kind, parse_json(read_input(path, _MOST), str(path)))
+        except (ValueError, BadInput) as error:
+            raise DamagedStore(f"{path} is not as it was written: {one_line(error)}") from error
+
+    def write(self, name: str, record: object) -> None:
+        """Write a record, in place of the one of this name."""
+        path = self.path / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, _json(found).encode())
-
-    def _file(self, kind: str, name: str) -> Path:
-        return self.path / kind / f"{name}.json"
-
-    def _found(self, path: Path) -> Any | None:
-        return self._read(path) if path.is_file() else None
-
-    def _read(self, path: Path) -> Any:
-        return parse_json(read_input(path, _MOST), str(path))
+        write_file(path, _json(record).encode())
 
 
-class KeptAccuracies:
-    """Accuracies that a run keeps; see `Accuracies`."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-
-    def get(self, digest: str) -> float | None:
-        """See `Accuracies`."""
-        found = self._folder.found("accuracy", digest)
-        return None if found is None else float(found)
-
-    def __setitem__(self, digest: str, accuracy: float) -> None:
-        """See `Accuracies`."""
-        self._folder.keep("accuracy", digest, accuracy)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=1) + "\n"
+def _json(record: object) -> str:
+    return json.dumps(to_plain(record), indent=1) + "\n"

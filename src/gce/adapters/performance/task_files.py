@@ -7,13 +7,11 @@ suffix. Of the format of Harbor's tasks, `version`, `[metadata]`, `[agent]`, `[v
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Any
 
 from gce.adapters.performance.trees import read_tree, write_files
 from gce.adapters.performance.wheels import unpack_wheels
-from gce.adapters.system.input_files import read_input
+from gce.adapters.system.input_files import parse_toml, read_input
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.serialization import from_plain
 from gce.errors import BadInput, one_line
@@ -33,10 +31,7 @@ def read_task(directory: Path) -> PerformanceTask:
         BadInput: a file is missing, is too large, or is not as the format says.
     """
     path = directory / "task.toml"
-    try:
-        found: dict[str, Any] = tomllib.loads(read_input(path, _MOST).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    found = parse_toml(read_input(path, _MOST), str(path))
     unknown = sorted(set(found) - set(TABLES))
     if unknown:
         raise BadInput(f"{path}: unknown {one_line(unknown[0])!r}, expected {', '.join(TABLES)}")
@@ -73,8 +68,8 @@ def read_tasks(directory: Path) -> list[tuple[Path, PerformanceTask]]:
     return found
 
 
-def write_tree(source: Source, directory: Path, cache: Path, target: Path) -> None:
-    """Write the tree of a source to `target`, which must not exist; `directory` is the task's.
+def write_tree(directory: Path, cache: Path, source: Source, target: Path) -> None:
+    """Write the tree of a source of the task in a directory to `target`, which must not exist.
 
     Wheels come from the cache folder, and their hashes are checked again.
 

@@ -26,7 +26,6 @@ from gce.errors import BadInput, one_line
 __all__ = ["fetch_wheel", "find_wheel", "has_wheel", "unpack_wheels"]
 
 _SECONDS = 300
-_PURE = "py3-none-any"
 _PURE_ALONE = ("--implementation", "py", "--abi", "none", "--platform", "any")
 
 
@@ -118,7 +117,7 @@ def _check(pin: Pin, data: bytes) -> None:
 
 def _of_tags(tags: str) -> list[str]:
     """Return pip's options for a wheel of another interpreter or platform than this one."""
-    if tags == _PURE:
+    if tags.endswith("-none-any"):
         return []
     python, abi, platforms = tags.split("-")
     version = re.sub(r"\D", "", python)

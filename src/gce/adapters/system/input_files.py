@@ -1,7 +1,7 @@
 """Read files that a user names, within bounds: regular files of a limited size, or standard input.
 
 Devices and pipes, which may have no end, are rejected, and the size is checked before reading. Independent of file
-formats other than JSON.
+formats other than JSON and TOML.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import math
 import os
 import stat
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gce.errors import BadInput
+from gce.errors import BadInput, one_line
 
 __all__ = [
     "kind_of_file",
     "open_input",
     "parse_json",
+    "parse_toml",
     "read_input",
     "read_standard_input",
     "standard_input_lines",
@@ -114,6 +116,14 @@ def parse_json(text: str | bytes, name: str) -> Any:
         raise BadInput(f"{name} is not JSON that can be read: it is nested too deeply") from error
     except ValueError as error:
         raise BadInput(f"{name} is not JSON: {error}") from error
+
+
+def parse_toml(content: bytes, name: str) -> dict[str, Any]:
+    """Parse TOML in UTF-8; BadInput if `name` is none, or is nested too deeply."""
+    try:
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors.
+        raise BadInput(f"{name} is not TOML: {one_line(error)}") from error
 
 
 def _not_finite(text: str) -> float:

@@ -7,9 +7,9 @@ import shlex
 from functools import partial
 from typing import Any
 
-from gce.app.options import PATH, SEED, Choice
+from gce.app.options import PATH, Choice
 from gce.app.performance.admitting import admit, counting, pins_of
-from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options
+from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options, check_options
 from gce.app.terminal import literally, note, put, put_json
 from gce.app.wiring.performance import (
     cache_of_wheels,
@@ -20,11 +20,9 @@ from gce.app.wiring.performance import (
     has_wheel,
     tree_writer,
 )
-from gce.app.wiring.sandboxes import add_runner
-from gce.domain.performance.collecting import unfinished
-from gce.domain.performance.decision import MOST, Comparison
+from gce.domain.performance.decision import MOST, Comparison, ratio_words
+from gce.domain.performance.sources import faults_of, unfinished
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import Estimate
 from gce.domain.text import counted
 from gce.errors import BadInput
 
@@ -62,14 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="tasks, or directories of tasks (default: the shipped ones); a run, a repository, or a file of records",
     )
-    parser.add_argument("--seed", type=SEED, default=0, help="seed that inputs and orders are drawn from (default 0)")
-    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_stage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    check_options(arguments)
     if arguments.step in STAGES:
         return STAGES[arguments.step](arguments)
     if len(arguments.paths) > 1:
@@ -113,15 +110,12 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 def _admit(arguments: argparse.Namespace) -> int:
     tasks = find_tasks(arguments.dir)
-    for _, task in tasks:
-        if not unfinished(task):
-            check_sources(task)
     measuring = find_measuring(arguments.runner, [task for _, task in tasks])
     count = counting(arguments.instructions)
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
-        found, reasons = None, tuple(f"to be written: {part}" for part in unfinished(task))
+        found, reasons = None, faults_of(task)
         if not reasons:
             try:
                 found = admit(
@@ -165,13 +159,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ratio(comparison: Comparison) -> str:
-    """The verdict, or the gain with its interval and the number of rounds."""
-    gain: Estimate | None = comparison.gain
-    if gain is None:
-        return comparison.verdict
-    counted = "" if comparison.instructions is None else f", {comparison.instructions.gain:.3g} in instructions"
-    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)}){counted}"
+def _ratio(found: Comparison) -> str:
+    """The verdict, or the gain with its interval, number of rounds, and gain in instructions."""
+    fewer = "" if found.instructions is None else f", {found.instructions.gain:.3g} in instructions"
+    return f"{ratio_words(found)}{fewer}"
 
 
 def _then(arguments: argparse.Namespace, step: str) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from attrs import evolve
 
 from gce.app.terminal import note
-from gce.app.wiring.performance import instructions_of, why_no_counts
+from gce.app.wiring.performance import Measuring, instructions_of, why_no_counts
 from gce.domain.performance.admission import Admission, admission
 from gce.domain.performance.decision import (
     LEAST_HUMAN,
@@ -19,33 +18,13 @@ from gce.domain.performance.decision import (
     Decision,
     Instructions,
     Round,
-    Rule,
     decide,
     decide_same,
 )
 from gce.domain.performance.task import PerformanceTask, Pin, Source
 from gce.domain.randomness import key
 
-__all__ = ["Compares", "Counts", "WritesTree", "admit", "counting", "pins_of", "with_instructions"]
-
-
-class Compares(Protocol):
-    """Compares versions of code; `gce.app.wiring.performance.find_measuring` returns one."""
-
-    def compare(
-        self,
-        task: PerformanceTask,
-        base: Path,
-        candidate: Path,
-        *,
-        human: Path | None = None,
-        seed: int,
-        rule: Rule = decide,
-        on_round: Callable[[int], None] = ...,
-        on_retry: Callable[[str], None] = ...,
-    ) -> Comparison:
-        """Return the comparison of a candidate with the base; BadInput if the task itself does not run."""
-        ...
+__all__ = ["Counts", "WritesTree", "admit", "counting", "pins_of", "with_instructions"]
 
 
 WritesTree = Callable[[Source, Path], None]
@@ -64,7 +43,7 @@ def pins_of(task: PerformanceTask) -> tuple[Pin, ...]:
 def admit(
     task: PerformanceTask,
     write_tree: WritesTree,
-    measuring: Compares,
+    measuring: Measuring,
     *,
     seed: int,
     on_round: Callable[[str, int], None] = lambda *_: None,

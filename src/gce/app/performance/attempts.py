@@ -14,13 +14,13 @@ from attrs import evolve, frozen
 from gce import __version__
 from gce.app.loaded_model import LoadedModel
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.agents import atif_of_trace, keys_at_hand, run_agent, without_keys
 from gce.app.wiring.models import price_of
+from gce.app.wiring.performance import atif_of_trace, keys_at_hand, run_agent, without_keys
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
 from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending
 from gce.domain.performance.decision import Comparison
-from gce.domain.performance.model_loop import Say, improve
+from gce.domain.performance.model_loop import improve
 from gce.domain.performance.overlap import overlap
 from gce.domain.performance.patches import Patch, Tree, applied, diff_text, difference, lint, reverted
 from gce.domain.performance.prompts import IN_FILES, task_prompt
@@ -35,7 +35,7 @@ __all__ = ["Made", "Subject", "by_command", "by_control", "by_model"]
 
 RESERVED = frozenset(sys.stdlib_module_names)
 _MOST_KEPT = 200
-"""Paths and findings of one attempt that are recorded."""
+"""Paths of one attempt that are recorded."""
 
 
 @frozen
@@ -72,23 +72,20 @@ def by_control(name: str, subject: Subject) -> Made:
 
 
 def by_command(agent: AgentCommand, subject: Subject, item: str, *, isolated: bool) -> Made:
-    """Run a command in a copy of the code.
-
-    Raises:
-        BadInput: it cannot be run.
-    """
+    """Run a command in a copy of the code; the attempt fails if it cannot be run."""
     prompt = task_prompt(subject.task) + IN_FILES
     beside = {"workload.py": subject.task.workload, "tests.py": subject.task.tests}
-    worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
-    attempt = Attempt(worked.ending, worked.reason, worked.seconds, worked.usage)
-    said = Completion(
-        item, worked.output, "stop", "", prompt_tokens=worked.usage.prompt_tokens, tokens=worked.usage.tokens
-    )
+    try:
+        worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
+    except BadInput as error:
+        return Made(Attempt("failed", without_keys(str(error))), Patch(), {})
+    usage = worked.attempt.usage
+    said = Completion(item, worked.output, "stop", "", prompt_tokens=usage.prompt_tokens, tokens=usage.tokens)
     turns = (Turn("task", Message("user", prompt)), trained_turn(said))
     # What the agent wrote itself knows more.
     trajectory = worked.trajectory or _trajectory(item, subject.task, turns)
     texts = {"stdout.txt": worked.output, "stderr.txt": worked.complaint, "trajectory.json": trajectory}
-    return _made(subject, attempt, worked.tree, odd=worked.odd, texts=texts)
+    return _made(subject, worked.attempt, worked.tree, odd=worked.odd, texts=texts)
 
 
 def by_model(
@@ -123,38 +120,36 @@ def by_model(
     price = price_of(model.name, Access(prices=known_prices()[1]))
     said: list[Turn] = []
     used = Used()
-    loop = improve(task_prompt(subject.task), subject.base, subject.task.allowed, turns=turns, reserved=RESERVED)
-    reply: str | Comparison | None = None
-    ending: Ending = "ended"
-    while True:
-        try:
-            asked = loop.send(reply)
-        except StopIteration as stopped:
-            tree, reason = stopped.value
-            break
-        if isinstance(asked, Say):
-            said += [Turn("task" if not said else "tool", asked.turns[-1])]
-        try:
-            if not isinstance(asked, Say):
-                reply = measure(asked.tree, key(seed, "quick", len(said)))
-                continue
-            (completion,) = model.answer(
-                [asked.turns],
-                max_tokens=max_tokens,
-                temperature=temperature,
-                seed=key(seed, "turn", len(said)),
-                progress=False,
-            )
-        except (BadInput, ModelError) as error:
-            tree, reason, ending = dict(subject.base), str(error), "failed"
-            break
+
+    def ask(messages: tuple[Message, ...]) -> str | None:
+        nonlocal used
+        said.append(Turn("tool" if said else "task", messages[-1]))
+        drawn = key(seed, "turn", len(said))
+        (completion,) = model.answer(
+            [messages], max_tokens=max_tokens, temperature=temperature, seed=drawn, progress=False
+        )
         used += cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
         if completion.finish_reason == "error":
-            tree, reason, ending = dict(subject.base), completion.error or "the model gave no reply", "failed"
-            break
-        reply = None if completion.finish_reason == "context" else completion.text
-        if reply is not None:
-            said.append(trained_turn(completion))
+            raise ModelError(completion.error or "the model gave no reply")
+        if completion.finish_reason == "context":
+            return None
+        said.append(trained_turn(completion))
+        return completion.text
+
+    ending: Ending = "ended"
+    tree = dict(subject.base)
+    try:
+        tree, reason = improve(
+            task_prompt(subject.task),
+            subject.base,
+            subject.task.allowed,
+            turns=turns,
+            reserved=RESERVED,
+            ask=ask,
+            measure=lambda tree: measure(tree, key(seed, "quick", len(said))),
+        )
+    except (BadInput, ModelError) as error:
+        reason, ending = str(error), "failed"
     replies = sum(turn.trained for turn in said)
     usage = AgentUsage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
@@ -175,7 +170,7 @@ def _made(
 ) -> Made:
     patch = difference(subject.base, tree, subject.task.allowed, reserved=RESERVED, odd=odd)
     known = overlap(patch, subject.human_patch)
-    paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)[:_MOST_KEPT]
+    paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)
     attempt = evolve(attempt, paths=paths, refused=refused, findings=findings, overlap=known)
     kept = {name: without_keys(text) for name, text in {**(texts or {}), "patch.diff": diff_text(patch)}.items()}
     return Made(attempt, patch, kept)

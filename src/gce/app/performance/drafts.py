@@ -5,7 +5,6 @@ A draft is read like a task, but cannot be measured before a person has complete
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -15,10 +14,18 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from gce.app.settings.config_file import toml_value
 from gce.app.terminal import note
-from gce.app.wiring.agents import History, open_history, read_tree, write_files
 from gce.app.wiring.files import whole_folder
-from gce.app.wiring.performance import cache_of_wheels, find_wheel, unpack_wheels
+from gce.app.wiring.performance import (
+    History,
+    cache_of_wheels,
+    find_wheel,
+    open_history,
+    read_tree,
+    unpack_wheels,
+    write_files,
+)
 from gce.domain.performance.collecting import (
     SPEED,
     Commit,
@@ -63,6 +70,11 @@ class Draft:
     allowed: tuple[str, ...] = ()
     notes: str = ""
     record: Record = _NOTHING_KNOWN
+
+    @property
+    def size(self) -> int:
+        """Bytes of its trees."""
+        return sum(len(content) for tree in self.trees.values() for content in tree.values())
 
 
 def task_name(text: str) -> str:
@@ -117,7 +129,7 @@ def collect_commits(repository: Path, out: Path, *, match: str | None, most: int
                 continue
             if draft is None:
                 continue
-            size += sum(len(content) for tree in draft.trees.values() for content in tree.values())
+            size += draft.size
             if size > MOST_DRAFTED:
                 note(f"stopped at {MOST_DRAFTED // 2**20:,} MiB of drafts, before {name}")
                 break
@@ -228,20 +240,9 @@ def _task_toml(draft: Draft) -> str:
     }
     lines = []
     for title, values in sections.items():
-        lines += [f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
+        lines += [f"[{title}]", *(f"{key} = {toml_value(value)}" for key, value in values.items()), ""]
     return "\n".join(lines)
 
 
 def _given(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in values.items() if value}
-
-
-def _toml(value: Any) -> str:
-    """Return plain data as TOML, whose strings are those of JSON but for one character."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in value.items())}}}"
-    if not isinstance(value, (str, int, float)):
-        raise BadInput(f"cannot be written as TOML: {one_line(repr(value))}")
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -12,21 +12,20 @@ from pathlib import Path
 
 from gce.app.evaluation.scoring import sampled
 from gce.app.performance.plans import Item, model_name, open_plan
-from gce.app.performance.stages import prepared_subject, rows_of, stored
+from gce.app.performance.stages import kept_patch_of, prepared_subject, rows_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import note
 from gce.app.wiring.access import Access
-from gce.app.wiring.agents import RunFolder, without_keys
 from gce.app.wiring.models import backend_of, find_model
+from gce.app.wiring.performance import RunFolder, without_keys
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.performance.judging import Judged, judge_prompt, read_judgement
-from gce.domain.performance.patches import diff_text, patch_of_record
+from gce.domain.performance.patches import diff_text
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.problems import Message
-from gce.domain.serialization import to_plain
 from gce.domain.text import counted
-from gce.errors import BadInput, DamagedStore, LowCoverage, one_line
+from gce.errors import BadInput, LowCoverage, one_line
 from gce.ports.model import Sampler
 
 __all__ = ["judge", "judgements"]
@@ -68,7 +67,7 @@ def judge(run: Path, model: str, *, max_tokens: int, access: Access) -> tuple[in
             found = read_judgement(completion.text)
             unread += found is None
             record = Judged(_digest(model, missing[completion.key]), without_keys(completion.text), found)
-            folder.keep(f"judged/{name}", completion.key, to_plain(record))
+            folder.write(f"judged/{name}/{completion.key}", record)
             folder.note("judged", item=completion.key, judge=name, readable=found is not None)
         if failures:
             raise LowCoverage(
@@ -84,7 +83,7 @@ def judgements(run: Path) -> Mapping[str, Mapping[str, Judged]]:
     found: dict[str, dict[str, Judged]] = {}
     for name in folder.judges():
         for item in plan.items:
-            kept = _stored(folder, name, item)
+            kept = folder.read(Judged, f"judged/{name}/{item.key}")
             if kept is not None:
                 found.setdefault(name, {})[item.key] = kept
     return found
@@ -116,10 +115,7 @@ def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
         if row.comparison.failed:
             continue
         subject = subject_of(row.item.task)
-        try:
-            patch = patch_of_record(folder.patch(row.item.key), subject.base)
-        except ValueError as error:
-            raise DamagedStore(f"{folder.path}: {row.item.key}: {error}") from error
+        patch = kept_patch_of(folder, row.item, subject.base)
         if patch.changes:
             human = diff_text(subject.human_patch)
             yield row.item, judge_prompt(task_prompt(subject.task), human, without_keys(diff_text(patch)))
@@ -127,13 +123,8 @@ def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
 
 def _is_known(folder: RunFolder, name: str, item: Item, digest: str) -> bool:
     """Whether this very question was replied to."""
-    kept = _stored(folder, name, item)
+    kept = folder.read(Judged, f"judged/{name}/{item.key}")
     return kept is not None and kept.asked == digest
-
-
-def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
-    data = folder.found(f"judged/{name}", item.key)
-    return None if data is None else stored(Judged, data, item)
 
 
 def _digest(model: str, prompt: Message) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -13,15 +12,15 @@ from attrs import field, frozen, validators
 
 from gce.app.options import nearest
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.agents import RunFolder
-from gce.app.wiring.files import read_input
+from gce.app.wiring.files import parse_toml, read_input
 from gce.app.wiring.models import backend_of, price_of
-from gce.app.wiring.performance import find_tasks
+from gce.app.wiring.performance import RunFolder, find_tasks, why_no_program
+from gce.app.wiring.sandboxes import UNSAFE
 from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
 
-__all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "model_name", "open_plan", "plan", "read_agents"]
+__all__ = ["Item", "Plan", "PlannedTask", "model_name", "open_plan", "plan", "read_agents"]
 
 _MOST_BYTES = 1 << 20
 _MOST_REPEATS = 1000
@@ -34,15 +33,6 @@ class PlannedTask:
 
     name: str
     directory: str
-
-
-@frozen
-class ModelAgent:
-    """A loop over a model."""
-
-    name: str
-    model: str
-    """As behind `--model`."""
 
 
 @frozen
@@ -65,7 +55,8 @@ class Plan:
 
     tasks: tuple[PlannedTask, ...] = field(validator=validators.min_len(1))
     commands: tuple[AgentCommand, ...] = ()
-    models: tuple[ModelAgent, ...] = ()
+    models: tuple[str, ...] = ()
+    """Models of which each has a loop, as behind `--model`."""
     repeats: int = field(default=1, validator=validators.in_(range(1, _MOST_REPEATS + 1)))
     seed: int = 0
     turns: int = 8
@@ -82,7 +73,7 @@ class Plan:
     @property
     def agents(self) -> tuple[str, ...]:
         """Names, controls first."""
-        return (*CONTROLS, *(each.name for each in self.commands), *(each.name for each in self.models))
+        return (*CONTROLS, *(each.name for each in self.commands), *(model_name(each, "loop") for each in self.models))
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -118,26 +109,25 @@ def plan(
 
     Raises:
         BadInput: no task, an unknown agent, two tasks or agents of one name, a limit on the cost with an agent whose
-            cost is not known, or the folder is not empty.
+            cost is not known, an agent whose program is not found, or the folder is not empty.
     """
     directories: Sequence[Path | None] = tasks or (None,)
     found = [each for directory in directories for each in find_tasks(directory)]
     planned = [PlannedTask(task.name, str(place.resolve())) for place, task in found]
     _check_different("tasks", [each.name for each in planned])
-    known = {**PRESETS, **(read_agents(agents_file) if agents_file else {})}
+    own = read_agents(agents_file) if agents_file else {}
+    known = {**PRESETS, **own}
     unknown = [name for name in agents if name not in known]
     if unknown:
         raise BadInput(
             f"unknown agent {unknown[0]!r}: expected one of {', '.join(known)}{nearest(unknown[0], known)}; "
             f"{', '.join(CONTROLS)} always run"
         )
-    chosen = agents or (list(read_agents(agents_file)) if agents_file else [])
-    loops = tuple(ModelAgent(model_name(model, "loop"), model) for model in models)
     try:
         made = Plan(
             tasks=tuple(planned),
-            commands=tuple(known[name] for name in chosen),
-            models=loops,
+            commands=tuple(known[name] for name in agents or own),
+            models=tuple(models),
             runner=runner,
             **given,
         )
@@ -146,17 +136,24 @@ def plan(
     _check_different("agents", list(made.agents))
     if made.max_cost is not None:
         _check_costs(made)
-    RunFolder.create(out, to_plain(made)).note("planned", items=len(made.items))
+    for reason in filter(None, (why_no_program(each, isolated=runner != UNSAFE) for each in made.commands)):
+        raise BadInput(reason, hint="install it, or show where it is with visible in {agents_file}")
+    RunFolder.create(out, made).note("planned", items=len(made.items))
     return made
 
 
 def open_plan(run: Path) -> tuple[RunFolder, Plan]:
-    """Return a run's folder and plan; BadInput where there is none, or it is not as `plan` wrote it."""
+    """Return a run's folder and plan.
+
+    Raises:
+        BadInput: there is no run.
+        DamagedStore: the plan is not as it was written.
+    """
     folder = RunFolder(run)
-    try:
-        return folder, from_plain(Plan, folder.plan())
-    except ValueError as error:
-        raise BadInput(f"{run}/plan.json: {error}") from error
+    found = folder.read(Plan, "plan")
+    if found is None:
+        raise BadInput(f"{run} is no performance run", hint="make one with gce performance plan")
+    return folder, found
 
 
 def read_agents(path: Path) -> dict[str, AgentCommand]:
@@ -165,10 +162,7 @@ def read_agents(path: Path) -> dict[str, AgentCommand]:
     Raises:
         BadInput: the file cannot be read, or an agent is not as `AgentCommand` says.
     """
-    try:
-        found = tomllib.loads(read_input(path, _MOST_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    found = parse_toml(read_input(path, _MOST_BYTES), str(path))
     tables = found.get("agents")
     if set(found) != {"agents"} or not isinstance(tables, dict) or not all(map(_is_table, tables.values())):
         raise BadInput(f"expected {path} to have tables [agents.NAME] and nothing else")
@@ -193,12 +187,13 @@ def _is_table(value: object) -> bool:
 
 def _check_costs(made: Plan) -> None:
     """BadInput if an agent may cost something that is not counted; one without network costs nothing."""
-    unknown = [f"agent {each.name}" for each in made.commands if each.network and not each.cost]
+    online = [each for each in made.commands if each.is_online(made.runner != UNSAFE)]
+    unknown = [f"agent {each.name}" for each in online if not each.cost]
     access = Access(prices=known_prices()[1])
-    for each in made.models:
-        backend = backend_of(each.model)
-        if backend.uncounted or (backend.metered and price_of(each.model, access) is None):
-            unknown.append(f"model {each.model}")
+    for model in made.models:
+        backend = backend_of(model)
+        if backend.uncounted or (backend.metered and price_of(model, access) is None):
+            unknown.append(f"model {model}")
     if unknown:
         raise BadInput(
             f"what {unknown[0]} costs is not known, so the limit on the cost cannot be kept",

@@ -10,27 +10,25 @@ import json
 import re
 from ast import FunctionDef
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
+from gce.app.performance import drafts
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
-from gce.app.wiring.agents import open_history, read_records
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
+from gce.app.wiring.performance import History, open_history, read_records
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
-from gce.domain.performance.gso import GsoRecord
-from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
+from gce.domain.performance.gso import is_gso, iso_of
+from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task, texts_in
 from gce.domain.performance.overlap import definitions, parsed
 from gce.domain.performance.patches import Tree, difference
-from gce.domain.performance.records import read_fields
-from gce.domain.serialization import to_plain
-from gce.errors import BadInput
+from gce.domain.serialization import from_plain, to_plain
+from gce.errors import BadInput, one_line
 
 __all__ = ["export_records", "import_records"]
 
-ForeignRecord: TypeAlias = IsoRecord | GsoRecord
-FORMS: tuple[type[ForeignRecord], ...] = (IsoRecord, GsoRecord)
-"""Forms of records that are read."""
 _MARK = re.compile(rb'\{"repo": ')
 
 
@@ -43,41 +41,49 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
         repository: local clone that has the commits; without it, drafts have no sources.
 
     Raises:
-        BadInput: no such file, a record that is none, two of one name, or a commit that is not in the repository.
+        BadInput: no such file, a record that is none, two of one name, a commit that is not in the repository, or trees
+            of more than `MOST_DRAFTED` bytes together.
     """
-    records = _records(file)
-    names = [task_name(each.instance_id) for each in records]
+    found = _records(file)
+    names = [task_name(record.instance_id) for _, record in found]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
-    with whole_folder(out, durable=False) as folder:
-        for name, record in zip(names, records, strict=True):
-            draft = _draft(name, record, {} if repository is None else _trees(record, repository))
+    size = 0
+    with whole_folder(out, durable=False) as folder, ExitStack() as stack:
+        history = None if repository is None else stack.enter_context(open_history(repository))
+        for name, (data, record) in zip(names, found, strict=True):
+            scripts = (record.task_record().efficiency_test, *texts_in(data.get("tests")))
+            draft = _draft(name, record, scripts[0], _trees(record, history))
+            size += draft.size
+            if size > drafts.MOST_DRAFTED:
+                most = f"{drafts.MOST_DRAFTED // 2**20:,} MiB"
+                raise BadInput(f"drafts up to {name} have more than {most} of sources: import fewer records at once")
             write_draft(draft, folder / name)
-            (folder / name / record.FILE).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
-            for number, script in enumerate(record.scripts()):
-                if script != draft.workload:
+            kept = folder / name / ("gso.json" if is_gso(data) else IsoRecord.FILE)
+            kept.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+            for number, script in enumerate(scripts):
+                if script and script != draft.workload:
                     place = folder / name / f"efficiency_test{f'_{number}' if number else ''}.py"
                     place.write_text(script, encoding="utf-8")
     return names
 
 
-def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
-    kept = record.task_record()
-    with open_history(repository) as history:
-        return {"base": history.tree(kept.base_commit), "human": history.tree(kept.head_commit)}
+def _trees(record: IsoRecord, history: History | None) -> dict[str, Tree]:
+    if history is None:
+        return {}
+    return {"base": history.tree(record.base_commit), "human": history.tree(record.head_commit)}
 
 
-def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
+def _draft(name: str, record: IsoRecord, script: str, trees: Mapping[str, Tree]) -> Draft:
     targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
-    first = next(iter(record.scripts()), "")
-    defined = {each for each, node in definitions(parsed(first) or []) if isinstance(node, FunctionDef)}
+    defined = {each for each, node in definitions(parsed(script) or []) if isinstance(node, FunctionDef)}
     return Draft(
         name=name,
         trees=trees,
-        workload=first if {"setup", "run", "equal"} <= defined else draft_workload(targets),
+        workload=script if {"setup", "run", "equal"} <= defined else draft_workload(targets),
         tests=draft_tests(targets),
-        notes=record.notes if isinstance(record, IsoRecord) else "",
+        notes=record.notes,
         record=record.task_record(),
     )
 
@@ -96,8 +102,10 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
     for planned in plan.tasks:
         subject = prepared_subject(run, planned.name)
         kept = run / "tasks" / planned.name / IsoRecord.FILE
-        imported = _read(parse_json(read_input(kept, MOST_RECORDS), str(kept)), str(kept)) if kept.is_file() else None
-        record = imported if isinstance(imported, IsoRecord) else record_of_task(subject.task, subject.human_patch)
+        if kept.is_file():
+            record = _read(parse_json(read_input(kept, MOST_RECORDS), str(kept)), str(kept))
+        else:
+            record = record_of_task(subject.task, subject.human_patch)
         found = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
         human = [each for each in found if not each.failed]
         lines.append(json.dumps(to_plain(measured_record(record, human))))
@@ -106,21 +114,24 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
     return len(lines)
 
 
-def _records(file: Path) -> list[ForeignRecord]:
+def _records(file: Path) -> list[tuple[Mapping[str, Any], IsoRecord]]:
     if file.suffix == ".json":
         found = parse_json(read_input(file, MOST_RECORDS), str(file))
         several = found if isinstance(found, list) else [found]
     else:
         several = read_records(file)
-    return [_read(each, f"{file}, record {number}") for number, each in enumerate(several, 1)]
+    return [(each, _read(each, f"{file}, record {number}")) for number, each in enumerate(several, 1)]
 
 
-def _read(data: Any, where: str) -> ForeignRecord:
+def _read(data: Any, where: str) -> IsoRecord:
+    """Return the record in plain data; missing fields, and those that are null, have their default."""
+    if not isinstance(data, Mapping):
+        raise BadInput(f"{where}: expected an object, got {data!r:.60}")
     try:
         json.dumps(data, ensure_ascii=False).encode()
-        form = next((form for form in FORMS if isinstance(data, Mapping) and form.MARK in data), FORMS[0])
-        return read_fields(form, data, benchmark=form.BENCHMARK)
+        fields = iso_of(data) if is_gso(data) else data
+        return from_plain(IsoRecord, {name: value for name, value in fields.items() if value is not None})
     except UnicodeEncodeError as error:
         raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
-        raise BadInput(f"{where}: {error}") from error
+        raise BadInput(f"{where}: {one_line(error)}") from error

@@ -53,8 +53,8 @@ def performance_sections(
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
-    counted = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
-    head = (*counted, "harmonic mean", "US dollars")
+    counts_of = ("agent", "attempts", "correct", "faster", "human level")
+    head = (*counts_of, "speed-up (95 %)", "reward (95 %)", "harmonic mean", "US dollars")
     cells = []
     for agent in plan.agents:
         own = [row for row in rows if row.item.agent == agent]
@@ -82,7 +82,7 @@ def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
         else "No control that changes nothing was judged faster.",
     ]
     curves = {
-        agent: [(p, fast_p(_by_task(own), p).value) for p in _LEAST]
+        agent: [(p, fast_p(_by_task(own), p)) for p in _LEAST]
         for agent in plan.agents
         if agent not in _EMPTY and (own := [row for row in rows if row.item.agent == agent])
     }
@@ -152,7 +152,7 @@ def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged
             continue
         judged = [each for _, each in read]
         flags = (sum(each.same_target for each in judged), sum(each.same_approach for each in judged))
-        scores = [sum(each.scores[score] for each in judged) for score in SCORES]
+        scores = [sum(getattr(each, score) for each in judged) for score in SCORES]
         means = [
             f"{total / len(judged):.2f}" if judged else "-" for total in (sum(e.speed_up for e in judged), *scores)
         ]
@@ -162,7 +162,7 @@ def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged
     words = (
         "Means over the patches that a model read beside the human's, without what the agent printed; scores from 0 to "
         "10. A patch can talk to its judge, and be believed: no verdict and no other figure depends on this.",
-        f"Agreement with what was measured, without controls (n = {found.n}). Of two attempts at one task, "
+        f"Agreement with what was measured, without controls (n = {count}). Of two attempts at one task, "
         f"the faster one has the higher likelihood (0.5 is chance): {_interval(found.order)}. Rank correlation of "
         f"likelihood and speed-up: {_interval(found.correlation)}. Same target as by names of functions: {same} of "
         f"{count}. 95 % intervals are of the jackknife over tasks; with one task there are none.",
@@ -191,13 +191,13 @@ def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
 
 
 def _all(plan: Plan, rows: Sequence[Row]) -> Section:
-    counted = ("instructions",) if plan.instructions else ()
-    head = ("attempt", "verdict", "speed-up (95 %)", "against the human", *counted, "quadrant", "seconds")
+    extra = ("instructions",) if plan.instructions else ()
+    head = ("attempt", "verdict", "speed-up (95 %)", "against the human", *extra, "quadrant", "seconds")
     cells, remarks = [], []
     for row in rows:
         tried, found = row.attempt, row.comparison
         fewer = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
-        measured = (_interval(found.gain), _interval(found.against), *(fewer for _ in counted))
+        measured = (_interval(found.gain), _interval(found.against), *(fewer for _ in extra))
         cells.append((row.item.key, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}"))
         kinds = Counter(each.kind for each in tried.findings)
         findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"

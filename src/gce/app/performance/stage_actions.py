@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gce.app.evaluation.several_models import used_lines
-from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.options import NAME, NAMES, PATH, SAMPLES, SEED, TEMPERATURE, TOKENS, Count
 from gce.app.performance.drafts import MOST_COMMITS, MOST_DRAFTED, MOST_SECONDS, collect_commits, collect_releases
 from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
@@ -20,12 +20,13 @@ from gce.app.shown import Part, lines_of
 from gce.app.terminal import note, put, put_json, put_result
 from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.files import check_output
+from gce.app.wiring.sandboxes import add_runner
 from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
 from gce.domain.text import counted
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 
-__all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
+__all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "STEPS_OF", "add_stage_options", "check_options"]
 
 _TURNS = _DRAFTS = Count(1, 1_000)
 STAGE_HELP = f"""\
@@ -55,10 +56,31 @@ STAGE_EXAMPLES = """\
 """
 
 
+STEPS_OF: Mapping[str, tuple[str, ...]] = {
+    "seed": ("admit", "plan"),
+    "runner": ("doctor", "admit", "plan"),
+    "instructions": ("admit", "plan"),
+    **dict.fromkeys(("agents", "agents_file", "turns", "temperature", "repeats", "all_stages"), ("plan",)),
+    **dict.fromkeys(("model", "max_tokens", "max_cost"), ("plan", "judge")),
+    **dict.fromkeys(("max_tokens_total", "max_minutes", "prices", "allow_unknown_cost", "cache"), ("judge",)),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), ("judge",)),
+    **dict.fromkeys(("releases", "match", "most"), ("collect",)),
+    "repository": ("import",),
+    "out": ("plan", "report", "collect", "import", "export"),
+    "force": ("report", "export"),
+}
+"""Steps that each option belongs to; the others refuse it."""
+
+
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of plan, prepare, run, judge, report, collect, import and export."""
-    group = parser.add_argument_group("agents and runs (plan, run, judge, report, collect, import, export)")
-    group.add_argument("--out", type=PATH, help="folder or file to write")
+    """Add the options, in groups by step."""
+    group = parser.add_argument_group("measuring (doctor, admit, plan)")
+    add_runner(group)
+    group.add_argument("--seed", type=SEED, default=0, help="admit, plan: seed of inputs and orders (default 0)")
+    group.add_argument(
+        "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
+    )
+    group = parser.add_argument_group("agents (plan)")
     group.add_argument(
         "--agents",
         type=NAMES,
@@ -68,6 +90,11 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         f"controls {', '.join(CONTROLS)} always run",
     )
     group.add_argument("--agents-file", type=PATH, metavar="FILE", help="TOML file with a table [agents.NAME] for each")
+    group.add_argument("--repeats", type=SAMPLES, default=1, help="attempts of each agent at each task (default 1)")
+    group.add_argument("--turns", type=_TURNS, default=8, help="replies of a model in its loop (default 8)")
+    group.add_argument("--temperature", type=TEMPERATURE, default=0.7, help="sampling temperature (default 0.7)")
+    group.add_argument("--all-stages", action="store_true", help="go on with prepare, run and report")
+    group = parser.add_argument_group("models (plan, judge)")
     group.add_argument(
         "--model",
         type=NAMES,
@@ -75,12 +102,8 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="models that edit in a plain loop, or that judge (default: none)",
     )
-    group.add_argument("--turns", type=_TURNS, default=8, help="replies of a model in its loop (default 8)")
     group.add_argument("--max-tokens", type=TOKENS, default=4096, help="tokens of one reply (default 4096)")
-    group.add_argument("--temperature", type=TEMPERATURE, default=0.7, help="sampling temperature (default 0.7)")
-    group.add_argument("--repeats", type=SAMPLES, default=1, help="attempts of each agent at each task (default 1)")
-    group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
-    group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
+    group = parser.add_argument_group("drafts of tasks (collect, import)")
     group.add_argument(
         "--releases", type=NAME, metavar="NAME==OLD,NEW,...", help="collect: compare each release with the one before"
     )
@@ -91,16 +114,32 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         help="collect: what a commit's message must contain (default: words of speed)",
     )
     group.add_argument("--most", type=_DRAFTS, default=20, help="collect: drafts from a repository (default 20)")
-    group.add_argument(
-        "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
-    )
-    group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
+    group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
+    group = parser.add_argument_group("files (plan, report, collect, import, export)")
+    group.add_argument("--out", type=PATH, help="folder or file to write")
+    group.add_argument("--force", action="store_true", help="report, export: replace a file of an earlier call")
     add_limits(
         parser.add_argument_group(
-            "limits of judge",
+            "limits (judge)",
             "plan takes --max-cost alone, for all attempts together: no attempt is begun once it is reached",
         )
     )
+    parser.set_defaults(unset={name: parser.get_default(name) for name in STEPS_OF})
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """SettingError if an option of another step was given."""
+    step = arguments.step
+    others = [
+        name
+        for name, steps in STEPS_OF.items()
+        if step not in steps and getattr(arguments, name) != arguments.unset[name]
+    ]
+    if others:
+        named = ", ".join(f"{{{name}}} ({', '.join(STEPS_OF[name])})" for name in others)
+        expected = f"{{{others[0]}}} only for {', '.join(STEPS_OF[others[0]])}"
+        message = f"{step} does not take options of other steps: {named}"
+        raise SettingError(others[0], expected, getattr(arguments, others[0]), message)
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -180,8 +219,13 @@ def _show(folder: Path, arguments: argparse.Namespace) -> int:
 
 
 def _collect(arguments: argparse.Namespace) -> int:
-    if arguments.releases is not None and arguments.paths:
-        raise BadInput("gce performance collect takes a repository or {releases}, got both")
+    if arguments.releases is not None and (arguments.paths or arguments.match is not None):
+        raise SettingError(
+            "releases",
+            "releases alone",
+            arguments.releases,
+            "gce performance collect takes {releases}, or a repository and {match}: got both",
+        )
     out = _out(arguments, "drafts of tasks need a folder")
     if arguments.releases is not None:
         names = collect_releases(arguments.releases, out)

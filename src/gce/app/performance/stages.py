@@ -7,38 +7,44 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
-from gce.app.loaded_model import LoadedModel, load_model
-from gce.app.performance.admitting import Compares, counting, with_instructions
+from gce.app.loaded_model import load_model
+from gce.app.performance.admitting import counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
-from gce.app.performance.plans import Item, Plan, open_plan
+from gce.app.performance.plans import Item, Plan, model_name, open_plan
 from gce.app.terminal import note, put
-from gce.app.wiring.agents import KeptAccuracies, RunFolder, read_tree, why_no_sandbox, write_files
-from gce.app.wiring.files import read_input
-from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
+from gce.app.wiring.files import read_input, whole_folder
+from gce.app.wiring.performance import (
+    Measuring,
+    RunFolder,
+    check_sources,
+    find_measuring,
+    find_tasks,
+    read_tree,
+    tree_writer,
+    why_no_sandbox,
+    write_files,
+)
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
-from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
+from gce.domain.performance.decision import LOOKS, Comparison, Decision, Round, Rule, decide
 from gce.domain.performance.iso_bench import IsoRecord
 from gce.domain.performance.overlap import Quadrant, quadrant
-from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record, tree_digest
+from gce.domain.performance.patches import KeptPatch, Patch, Tree, applied, kept_patch, patch_of, tree_digest
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.randomness import key
-from gce.domain.serialization import from_plain, to_plain
+from gce.domain.serialization import to_plain
 from gce.domain.text import counted
-from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished, one_line
+from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished
 
-_Stored = TypeVar("_Stored")
-
-__all__ = ["MOST_RECORDS", "Row", "prepare", "prepared_subject", "rows_of", "run", "stored"]
+__all__ = ["MOST_RECORDS", "Row", "kept_patch_of", "prepare", "prepared_subject", "rows_of", "run"]
 
 MOST_RECORDS = 2**28
 """Bytes of a file of records of another benchmark."""
@@ -54,6 +60,15 @@ class Row:
     quadrant: Quadrant
 
 
+@frozen
+class Prepared:
+    """A task that was put aside, with digests of its trees."""
+
+    task: PerformanceTask
+    base: str
+    human: str
+
+
 def prepare(run: Path) -> int:
     """Put aside tasks, their trees and their prompts; return how many were not there yet.
 
@@ -63,13 +78,13 @@ def prepare(run: Path) -> int:
     """
     folder, plan = open_plan(run)
     with folder.locked():
-        missing = [task for task in plan.tasks if not folder.is_prepared(task.name)]
+        missing = [task for task in plan.tasks if not (folder.task(task.name) / "prepared.json").is_file()]
         for planned in missing:
             (_, task), *more = find_tasks(Path(planned.directory))
             if more or task.name != planned.name:
                 raise BadInput(f"{planned.directory} no longer holds the task {planned.name}")
             check_sources(task)  # Before any agent is paid for.
-            with folder.preparing(task.name) as place:
+            with whole_folder(folder.task(task.name)) as place:
                 sources = {"base": task.base, "human": task.human}
                 for name, source in sources.items():
                     tree_writer(Path(planned.directory))(source, place / name)
@@ -78,21 +93,19 @@ def prepare(run: Path) -> int:
                 if kept.is_file():
                     (place / kept.name).write_bytes(read_input(kept, MOST_RECORDS))
                 (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
-                record = {"task": to_plain(task), **digests}
-                (place / "prepared.json").write_text(json.dumps(record), encoding="utf-8")
+                record = json.dumps(to_plain(Prepared(task, **digests)))
+                (place / "prepared.json").write_text(record, encoding="utf-8")
             folder.note("prepared", task=task.name, **digests)
         return len(missing)
 
 
-def run(run: Path, *, measures: Compares | None = None) -> int:
+def run(run: Path) -> int:
     """Make and measure all attempts that are missing; return how many were measured now.
 
-    Args:
-        run: folder of the run; tasks are prepared first where they are not.
-        measures: compares code; None for the sandbox of the plan.
+    Tasks are prepared first where they are not.
 
     Raises:
-        BadInput: no plan, or an agent that cannot be run.
+        BadInput: no plan, or no sandbox for agents.
         Unfinished: the limit on the cost of all attempts was reached; what costs nothing was done.
         LowCoverage: attempts failed that are no agent's fault; the same call makes them again.
     """
@@ -109,7 +122,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
         if plan.commands and not isolated:
             put(f"warning: runner {UNSAFE}: agents run WITHOUT A SANDBOX, with your rights", error=True)
         tasks = [prepared_subject(run, task.name).task for task in plan.tasks]
-        work = _Work(folder, plan, measures or find_measuring(plan.runner, tasks, KeptAccuracies(folder)), isolated)
+        work = _Work(folder, plan, find_measuring(plan.runner, tasks, _Accuracies(folder)), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
             if work.is_over(item):
@@ -133,25 +146,32 @@ def rows_of(run: Path) -> tuple[Plan, list[Row]]:
     folder, plan = open_plan(run)
     rows = []
     for item in plan.items:
-        measured, attempt = folder.found("measured", item.key), folder.attempt(item.key)
-        if measured is None or attempt is None:
-            continue
-        tried, found = stored(Attempt, attempt, item), stored(Comparison, measured, item)
-        rows.append(Row(item, tried, found, quadrant(tried.overlap, found.verdict)))
+        tried, found = _attempt(folder, item), _measured(folder, item)
+        if tried is not None and found is not None:
+            rows.append(Row(item, tried, found, quadrant(tried.overlap, found.verdict)))
     return plan, rows
 
 
-def _is_measured(folder: RunFolder, item: Item) -> bool:
-    found = folder.found("measured", item.key)
-    return found is not None and not stored(Comparison, found, item).failed
-
-
-def stored(kind: type[_Stored], data: Any, item: Item) -> _Stored:
-    """Return a record of an attempt from plain data; DamagedStore where it is none."""
+def kept_patch_of(folder: RunFolder, item: Item, base: Tree) -> Patch:
+    """Return the patch of an attempt; DamagedStore where it is not as it was written, or of another base."""
+    kept = folder.read(KeptPatch, f"items/{item.key}/patch")
     try:
-        return from_plain(kind, data)
+        return patch_of(kept or KeptPatch(()), base)
     except ValueError as error:
-        raise DamagedStore(f"attempt {item.key} is not as it was written: {one_line(error)}") from error
+        raise DamagedStore(f"{folder.path}: {item.key}: {error}") from error
+
+
+def _attempt(folder: RunFolder, item: Item) -> Attempt | None:
+    return folder.read(Attempt, f"items/{item.key}/attempt")
+
+
+def _measured(folder: RunFolder, item: Item) -> Comparison | None:
+    return folder.read(Comparison, f"measured/{item.key}")
+
+
+def _is_measured(folder: RunFolder, item: Item) -> bool:
+    found = _measured(folder, item)
+    return found is not None and not found.failed
 
 
 def prepared_subject(run: Path, name: str) -> Subject:
@@ -162,24 +182,33 @@ def prepared_subject(run: Path, name: str) -> Subject:
         DamagedStore: it is not as it was then.
     """
     folder = RunFolder(run)
-    if not folder.is_prepared(name):
+    kept = folder.read(Prepared, f"tasks/{name}/prepared")
+    if kept is None:
         raise BadInput(f"task {name} of {run} is not prepared", hint=f"gce performance prepare {run}")
-    record = folder.prepared(name)
-    trees = {each: read_tree(folder.task(name) / each) for each in ("base", "human")}
-    try:
-        changed = [each for each, tree in trees.items() if tree_digest(tree) != record[each]]
-        task = from_plain(PerformanceTask, record["task"])
-    except (ValueError, LookupError, TypeError) as error:
-        raise DamagedStore(f"{folder.task(name)}/prepared.json is not as it was written: {one_line(error)}") from error
-    if changed:
-        raise DamagedStore(f"{folder.task(name) / changed[0]} is not as it was prepared")
-    return Subject(task, trees["base"], trees["human"])
+    base, human = (read_tree(folder.task(name) / each) for each in ("base", "human"))
+    for each, tree, digest in (("base", base, kept.base), ("human", human, kept.human)):
+        if tree_digest(tree) != digest:
+            raise DamagedStore(f"{folder.task(name) / each} is not as it was prepared")
+    return Subject(kept.task, base, human)
+
+
+class _Accuracies(dict[str, float]):
+    """What `accuracy_command` printed, by digest; each number is written as it comes."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        names = [file.stem for file in folder.path.glob("accuracy/*.json")]
+        super().__init__((name, folder.read(float, f"accuracy/{name}") or 0.0) for name in names)
+        self._folder = folder
+
+    def __setitem__(self, digest: str, accuracy: float) -> None:
+        super().__setitem__(digest, accuracy)
+        self._folder.write(f"accuracy/{digest}", accuracy)
 
 
 class _Work:
     """Makes and measures attempts of one run."""
 
-    def __init__(self, folder: RunFolder, plan: Plan, measures: Compares, isolated: bool) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, measures: Measuring, isolated: bool) -> None:
         self._folder = folder
         self._plan = plan
         self._measures = measures
@@ -187,17 +216,16 @@ class _Work:
         count = counting(plan.instructions)
         self._count = count and cache(count)  # Prepared trees are counted once.
         self._commands = {each.name: each for each in plan.commands}
-        self._models: Mapping[str, Callable[[], LoadedModel]] = {
-            each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
-        }
+        self._models = {model_name(each, "loop"): cache(partial(load_model, each)) for each in plan.models}
         self._spent = folder.spent()
         self._left_out = 0
+        self._unknown: set[str] = set()
         self._subject = cache(partial(prepared_subject, folder.path))
 
     def is_over(self, item: Item) -> bool:
         """Whether an attempt would have to be made, and the limit on the cost is reached."""
         limit = self._plan.max_cost
-        costs = item.agent not in CONTROLS and self._folder.attempt(item.key) is None
+        costs = item.agent not in CONTROLS and _attempt(self._folder, item) is None
         over = costs and limit is not None and self._spent >= limit
         self._left_out += over
         return over
@@ -213,28 +241,35 @@ class _Work:
     def do(self, item: Item) -> str:
         """Do what is missing of an attempt; return why it failed, if it did."""
         subject = self._subject(item.task)
-        if self._folder.attempt(item.key) is None:
+        if _attempt(self._folder, item) is None:
             made = self._make(item, subject)
-            tried, cost = made.attempt, made.attempt.usage.cost
-            self._spent += cost or 0.0
+            tried, cost = made.attempt, self._cost(item, made.attempt)
+            self._spent += cost
             self._folder.note("attempted", item=item.key, ending=tried.ending, reason=tried.reason, cost=cost)
             if tried.ending == "failed":
                 return tried.reason
-            record = patch_record(made.patch)
-            self._folder.keep_attempt(item.key, to_plain(made.attempt), record, made.texts)
-        try:
-            patch = patch_of_record(self._folder.patch(item.key), subject.base)
-        except ValueError as error:
-            raise DamagedStore(f"{self._folder.path}: {item.key}: {error}") from error
+            self._folder.keep_attempt(item.key, tried, kept_patch(made.patch), made.texts)
+        patch = kept_patch_of(self._folder, item, subject.base)
         try:
             seed = key(self._plan.seed, "measure", item.task, item.agent, item.repeat)
             found = self._compare(item, subject, applied(subject.base, patch), seed, rule=decide, human=True)
         except BadInput as error:
             self._folder.note("failed", item=item.key, reason=str(error))
             return str(error)
-        self._folder.keep("measured", item.key, to_plain(found))
+        self._folder.write(f"measured/{item.key}", found)
         self._folder.note("measured", item=item.key, verdict=found.verdict, reward=found.reward)
         return found.fault if found.failed else ""
+
+    def _cost(self, item: Item, tried: Attempt) -> float:
+        """Return what an attempt counts towards the limit: where it reports no cost, what it may cost."""
+        agent = self._commands.get(item.agent)
+        if tried.usage.cost is not None or agent is None or tried.ending == "failed":
+            return tried.usage.cost or 0.0
+        unknown = agent.max_cost is None and self._plan.max_cost is not None and agent.is_online(self._isolated)
+        if unknown and agent.name not in self._unknown:
+            self._unknown.add(agent.name)
+            note(f"warning: agent {agent.name} reported no cost and has no max_cost: the limit does not count it")
+        return agent.max_cost or 0.0
 
     def _make(self, item: Item, subject: Subject) -> Made:
         plan, seed = self._plan, key(self._plan.seed, "attempt", item.task, item.agent, item.repeat)
@@ -290,4 +325,4 @@ class _Work:
 
 def _at_first_look(rounds: Sequence[Round]) -> Decision:
     """Decide as early as may be: for what is told to a model."""
-    return evolve(decide(rounds), settled=is_look(len(rounds)))
+    return evolve(decide(rounds), settled=len(rounds) in LOOKS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +20,7 @@ from gce.app.settings.command_line import about, given_settings
 from gce.app.settings.fields import Setting, sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import flat_values, merged, settings_from
-from gce.app.wiring.files import read_input
+from gce.app.wiring.files import parse_toml, read_input
 from gce.errors import BadInput, SettingError, one_line
 
 __all__ = [
@@ -33,6 +32,7 @@ __all__ = [
     "read_config",
     "settings_of",
     "settings_toml",
+    "toml_value",
 ]
 
 PRECEDENCE = "defaults < recipe < --config < --set < options"
@@ -130,10 +130,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def parsed_config(content: bytes, name: str) -> dict[str, Any]:
     """The same for the content of a file, which errors call by `name`."""
-    try:
-        data = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors.
-        raise BadInput(f"{name} is not TOML: {one_line(error)}") from error
+    data = parse_toml(content, name)
     known, sections = all_settings(), sections_in(TrainSettings)
     found: dict[str, Any] = {}
     for key, value in data.items():
@@ -156,7 +153,7 @@ def settings_toml(settings: TrainSettings) -> list[str]:
     for section, members in groupby(all_settings().values(), lambda each: each.name.rpartition(".")[0]):
         lines += ["", f"[{section}]  # {about(section)}"] if section else []
         for each in members:
-            lines.append(f"{each.name.rpartition('.')[2]} = {_written(values[each.name])}")
+            lines.append(f"{each.name.rpartition('.')[2]} = {toml_value(values[each.name])}")
     return lines
 
 
@@ -177,14 +174,14 @@ def _read(setting: Setting, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _written(value: Any) -> str:
-    """A value of a setting in TOML, whose strings, lists of strings and booleans are written as JSON's."""
+def toml_value(value: Any) -> str:
+    """Return a value in TOML, whose strings, lists of strings and booleans are written as JSON's."""
     if value is None:
         return json.dumps(NONE)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(name)} = {_written(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_written, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     return re.sub(r"[^\x20-\x7e]", _escaped, json.dumps(value, ensure_ascii=False))
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from gce.adapters.system.atomic_folder import whole_folder
-from gce.adapters.system.input_files import parse_json, read_input, read_standard_input, standard_input_lines
+from gce.adapters.system.input_files import (
+    parse_json,
+    parse_toml,
+    read_input,
+    read_standard_input,
+    standard_input_lines,
+)
 from gce.adapters.system.output_files import check_apart, check_appended, check_output, new_output, write_output
 
 __all__ = [
@@ -12,6 +18,7 @@ __all__ = [
     "check_output",
     "new_output",
     "parse_json",
+    "parse_toml",
     "read_input",
     "read_standard_input",
     "standard_input_lines",

@@ -57,6 +57,7 @@ __all__ = [
     "find_learning_model",
     "find_model",
     "is_at_hand",
+    "keys_at_hand",
     "model_directory",
     "model_of_function",
     "price_of",
@@ -507,7 +508,7 @@ def _remote(name: str, wanted: Wanted) -> dict[str, Any]:
 def _load_command(name: str, wanted: Wanted) -> Model:
     model = wanted.settings.model
     return CommandModel(
-        name.removeprefix(COMMAND), concurrency=model.concurrency, timeout=model.timeout, keys=_keys_at_hand()
+        name.removeprefix(COMMAND), concurrency=model.concurrency, timeout=model.timeout, keys=keys_at_hand()
     )
 
 
@@ -533,11 +534,11 @@ def _load_batch(name: str, wanted: Wanted) -> Model:
     if not folder:
         raise ModelError(f"expected {BATCH_FORM}, got {name!r}")
     price = price_of(name, wanted.access)
-    return BatchModel(Path(folder), model, keys=_keys_at_hand(), ledger=wanted.access.ledger, price=price)
+    return BatchModel(Path(folder), model, keys=keys_at_hand(), ledger=wanted.access.ledger, price=price)
 
 
-def _keys_at_hand() -> tuple[str, ...]:
-    """API keys in the environment, which are not to be stored with what others write."""
+def keys_at_hand() -> tuple[str, ...]:
+    """Return the API keys in the environment, which are not to be stored with what others write."""
     return tuple(filter(None, (os.environ.get(name, "").strip() for name in key_variables())))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from gce.domain.performance.decision import CLOSE, FAILED, GAIN, LEAST_HUMAN, Comparison
+from gce.domain.performance.decision import CLOSE, FAILED, GAIN, LEAST_HUMAN, Comparison, ratio_words
 
 __all__ = ["Admission", "admission"]
 
@@ -34,18 +34,15 @@ def admission(human: Comparison, same: Comparison) -> Admission:
     elif human.verdict == "incorrect":
         reasons.append(f"the human's form is not equal to the base: {human.fault}")
     elif human.gain is None or human.gain.low < LEAST_HUMAN:
-        reasons.append(f"the human's gain is {_shown(human)}: its lower limit must be at least {LEAST_HUMAN}")
+        reasons.append(f"the human's gain is {ratio_words(human)}: its lower limit must be at least {LEAST_HUMAN}")
     if same.failed:
         reasons.append(f"the base was not measured: {same.fault}")
     elif same.verdict == "incorrect":
         reasons.append(f"the base is not equal to itself: {same.fault}")
     elif same.gain is None or not (same.gain.low >= CLOSE and same.gain.high <= GAIN):
-        reasons.append(f"identical code has the ratio {_shown(same)}: the interval must lie within [{CLOSE}, {GAIN}]")
+        reasons.append(
+            f"identical code has the ratio {ratio_words(same)}: the interval must lie within [{CLOSE}, {GAIN}]"
+        )
     if same.verdict not in ("incorrect", "no gain", FAILED):
         reasons.append(f"an empty patch gets the verdict {same.verdict!r}: it must be 'no gain'")
     return Admission(human, same, tuple(reasons))
-
-
-def _shown(comparison: Comparison) -> str:
-    gain = comparison.gain
-    return "unknown" if gain is None else f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g})"

@@ -81,6 +81,10 @@ class AgentCommand:
         if not self.stdin and not names & {"prompt", "prompt_file"}:
             raise ValueError(f"expected {{prompt}}, {{prompt_file}} or stdin = true, got {command!r:.200}")
 
+    def is_online(self, isolated: bool) -> bool:
+        """Whether it has the network, which it always has without a sandbox, and so may cost something."""
+        return self.network or not isolated
+
     def words(self, values: Mapping[str, str]) -> list[str]:
         """Return the words of the command with these values in them."""
         return [word.format(**values) for word in shlex.split(self.command)]

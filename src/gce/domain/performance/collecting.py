@@ -14,7 +14,6 @@ from attrs import frozen
 
 from gce.domain.performance.overlap import changed_functions, definitions, parsed
 from gce.domain.performance.patches import Change, Patch, is_safe
-from gce.domain.performance.task import PerformanceTask
 from gce.domain.text import printable
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "measurable",
     "notes_on",
     "targets_of",
-    "unfinished",
 ]
 
 SPEED = re.compile(
@@ -149,34 +147,6 @@ def notes_on(targets: Sequence[Target]) -> str:
     more = f"\nand {len(targets) - _MOST_NAMED} more" if len(targets) > _MOST_NAMED else ""
     lines = "\n".join(f"{each.path}: {each.name}" for each in targets[:_MOST_NAMED])
     return f"Changed functions:\n{lines}{more}"
-
-
-def unfinished(task: PerformanceTask) -> tuple[str, ...]:
-    """Return what a person still has to write, one line each; empty if the task is no draft.
-
-    Those are the functions of workload and tests that raise NotImplementedError. A source that is not Python has none.
-    """
-    found = []
-    for file, source in (("workload.py", task.workload), ("tests.py", task.tests)):
-        for function in parsed(source.encode("utf-8", "replace")) or []:
-            if not isinstance(function, ast.FunctionDef):
-                continue
-            for node in ast.walk(function):
-                if isinstance(node, ast.Raise) and (said := _not_implemented(node.exc)) is not None:
-                    found.append(f"{file}: {function.name}{said and ': '}{printable(said)[: 2 * _MOST_SIGNATURE]}")
-    return tuple(found)
-
-
-def _not_implemented(error: ast.expr | None) -> str | None:
-    """Return the message of a NotImplementedError; None for anything else."""
-    match error:
-        case ast.Name("NotImplementedError"):
-            return ""
-        case ast.Call(ast.Name("NotImplementedError"), [ast.Constant(str(said)), *_]):
-            return said
-        case ast.Call(ast.Name("NotImplementedError")):
-            return ""
-    return None
 
 
 def _missing(asked: str) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "GAIN",
     "LEAST_HUMAN",
     "LEVEL",
+    "LOOKS",
     "MOST",
     "Comparison",
     "Decision",
@@ -40,12 +41,14 @@ __all__ = [
     "Verdict",
     "decide",
     "decide_same",
-    "is_look",
     "ratio",
+    "ratio_words",
 ]
 
 FIRST, BATCH, MOST = 10, 5, 30
 """Rounds at the first look, between looks, and at the last one. With fewer than 7 rounds no interval has the level."""
+LOOKS = range(FIRST, MOST + 1, BATCH)
+"""Numbers of rounds after which a decision may be taken."""
 LEVEL = 0.025
 """Probability, over all looks together, that the interval lies above the true ratio; and that it lies below."""
 GAIN = 1.05
@@ -150,16 +153,11 @@ class Comparison:
         return min(1.0, max(0.0, log(self.gain.value) / log(max(self.human.value, GAIN))))
 
 
-def is_look(rounds: int) -> bool:
-    """Whether a decision may be taken after so many rounds."""
-    return rounds >= FIRST and (rounds - FIRST) % BATCH == 0
-
-
 def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
     """Return the median ratio of paired times, first over second, with its sequential interval.
 
     Raises:
-        ValueError: lists of different lengths, a number of rounds after which `is_look` is false, or a time of 0.
+        ValueError: lists of different lengths, a number of rounds not in `LOOKS`, or a time of 0.
     """
     if len(times) != len(others) or len(times) not in _ranks():
         raise ValueError(f"expected as many times on both sides, and {', '.join(map(str, _ranks()))} of them")
@@ -168,6 +166,14 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
     differences = sorted(log(time / other) for time, other in zip(times, others, strict=True))
     rank = _ranks()[len(differences)]
     return Estimate(exp(median(differences)), exp(differences[rank - 1]), exp(differences[-rank]))
+
+
+def ratio_words(found: Comparison) -> str:
+    """Return the gain, its interval and the number of rounds, as "1.21 (1.1-1.3, n = 10)"; the verdict without one."""
+    gain = found.gain
+    if gain is None:
+        return found.verdict
+    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(found.rounds)})"
 
 
 @cache
@@ -179,7 +185,7 @@ def _ranks() -> dict[int, int]:
     """
     reached, spent, before = {0: 1.0}, 0.0, 0
     ranks = {}
-    for look in range(FIRST, MOST + 1, BATCH):
+    for look in LOOKS:
         new, before = look - before, look
         steps = [comb(new, k) / 2**new for k in range(new + 1)]
         walked: dict[int, float] = {}
@@ -202,7 +208,7 @@ def decide(rounds: Sequence[Round], *, least: float = GAIN) -> Decision:
     otherwise, or where the human's form was not timed. Without a gain the verdict is "inconclusive" if the interval
     contains both `least` and the human's ratio (`LEAST_HUMAN` where it was not timed), else "no gain".
     """
-    if not is_look(len(rounds)):
+    if len(rounds) not in LOOKS:
         return Decision("inconclusive", False)
     base, candidate = [each.base.seconds for each in rounds], [each.candidate.seconds for each in rounds]
     gain, against, human = ratio(base, candidate), None, None

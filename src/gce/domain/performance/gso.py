@@ -1,4 +1,4 @@
-"""Records of GSO: how its tasks are described, read without loss.
+"""Records of GSO, as those of ISO-Bench under other names.
 
 Source: the fields of the data set gso-bench/gso (Shetty et al., 2025, GSO: Challenging Software Optimization Tasks for
 Evaluating SWE-Agents).
@@ -6,64 +6,37 @@ Evaluating SWE-Agents).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-from attrs import frozen
+__all__ = ["NAMES", "OWN", "is_gso", "iso_of"]
 
-from gce.domain.performance.records import texts_in
-from gce.domain.performance.task import Record
+_SAME = ("instance_id", "repo", "base_commit", "api", "setup_commands", "install_commands", "created_at")
+NAMES: Mapping[str, str] = {
+    **dict(zip(_SAME, _SAME, strict=True)),
+    "gt_commit_message": "gt_commit_message",
+    "opt_commit": "head_commit",
+    "prob_script": "efficiency_test",
+    "gt_diff": "patch",
+}
+"""Fields of GSO, with their names in `IsoRecord`."""
+OWN = ("tests", "hints_text", "arch", "instance_image_tag")
+"""Fields that ISO-Bench does not have: scripts that judge, the message of the human's commit, and an image."""
 
-__all__ = ["GsoRecord"]
+
+def is_gso(data: Mapping[str, Any]) -> bool:
+    """Whether a record is one of GSO, by a field that every record of GSO has, and no other."""
+    return "opt_commit" in data
 
 
-@frozen(kw_only=True)
-class GsoRecord:
-    """One task of GSO. Fields that are missing have the default; values of any JSON type are kept."""
+def iso_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of GSO with the names of `IsoRecord`.
 
-    BENCHMARK: ClassVar[str] = "GSO"
-    FILE: ClassVar[str] = "gso.json"
-    """Name of the file of a draft that keeps the record."""
-    MARK: ClassVar[str] = "opt_commit"
-    """A field that every record of this form has, and no record of another form."""
-
-    instance_id: str
-    repo: str
-    """As OWNER/NAME."""
-    base_commit: str = ""
-    """A hash, or that of the human's commit with ^ behind it."""
-    opt_commit: str = ""
-    """The human's commit."""
-    api: str = ""
-    prob_script: str = ""
-    """Source of the performance test that an agent is shown."""
-    tests: Any = None
-    """Sources of the performance tests that judge."""
-    hints_text: str = ""
-    """The message of the human's commit."""
-    setup_commands: Any = None
-    install_commands: Any = None
-    created_at: str = ""
-    gt_commit_message: str = ""
-    gt_diff: str = ""
-    """The human's changes as a unified diff."""
-    arch: str = ""
-    instance_image_tag: str = ""
-
-    def task_record(self) -> Record:
-        """Return what a performance task keeps of the record."""
-        return Record(
-            repository=self.repo,
-            created_at=self.created_at,
-            base_commit=self.base_commit,
-            head_commit=self.opt_commit,
-            api=self.api,
-            efficiency_test=self.prob_script,
-            patch=self.gt_diff,
-            commit_message=self.gt_commit_message or self.hints_text,
-            setup_commands=texts_in(self.setup_commands),
-            install_commands=texts_in(self.install_commands),
-        )
-
-    def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload."""
-        return tuple(filter(None, (self.prob_script, *texts_in(self.tests))))
+    Raises:
+        ValueError: a field that GSO does not have.
+    """
+    unknown = [name for name in data if name not in (*NAMES, *OWN)]
+    if unknown:
+        raise ValueError(f"expected the fields of GSO, got {unknown[0]!r:.60}")
+    found = {NAMES[name]: value for name, value in data.items() if name in NAMES}
+    return {**found, "gt_commit_message": found.get("gt_commit_message") or data.get("hints_text")}

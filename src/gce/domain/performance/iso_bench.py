@@ -9,34 +9,31 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any, ClassVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen, validators
 
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.overlap import changed_functions
 from gce.domain.performance.patches import Patch, diff_text
-from gce.domain.performance.records import texts_in
 from gce.domain.performance.task import PerformanceTask, Record
 
-__all__ = ["IsoRecord", "measured_record", "record_of_task"]
+__all__ = ["IsoRecord", "measured_record", "record_of_task", "texts_in"]
 
 
 @frozen(kw_only=True)
 class IsoRecord:
     """One task of ISO-Bench. Fields that are missing have the default; values of any JSON type are kept."""
 
-    BENCHMARK: ClassVar[str] = "ISO-Bench"
     FILE: ClassVar[str] = "iso-bench.json"
-    MARK: ClassVar[str] = "head_commit"
-    repo: str
+    repo: str = field(validator=validators.min_len(1))
     """As OWNER/NAME."""
-    instance_id: str
+    instance_id: str = field(validator=validators.min_len(1))
     created_at: str = ""
     base_commit: str = ""
     head_commit: str = ""
     patch: str = ""
     """The human's changes as a unified diff."""
     test_patch: str = ""
-    efficiency_test: Any = ""
+    efficiency_test: Any = None
     """Source of the workload, or a list of such."""
     duration_changes: Any = None
     """Durations before and after."""
@@ -67,10 +64,6 @@ class IsoRecord:
             setup_commands=texts_in(self.setup_commands),
             install_commands=texts_in(self.install_commands),
         )
-
-    def scripts(self) -> tuple[str, ...]:
-        """Return Python sources that time the code; the first may be a workload."""
-        return tuple(filter(None, (self.task_record().efficiency_test,)))
 
 
 def record_of_task(task: PerformanceTask, human: Patch) -> IsoRecord:
@@ -109,3 +102,9 @@ def measured_record(record: IsoRecord, human: Sequence[Comparison]) -> IsoRecord
         duration_changes=durations or record.duration_changes,
         human_performance=median(gains) if gains else record.human_performance,
     )
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """Return the texts that a value of unknown type has: itself, or those of a list; empty ones are left out."""
+    several = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(each for each in several if isinstance(each, str) and each)

@@ -13,13 +13,14 @@ from hashlib import sha256
 from math import log
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen, validators
 
 from gce.domain.metrics.beliefs.judge_agreement import judge_correlation, judge_preference
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.overlap import GAINS
 from gce.domain.performance.summary import speedup
 from gce.domain.problems import Message
+from gce.domain.serialization import from_plain
 from gce.domain.statistics import Estimate
 from gce.domain.text import printable
 
@@ -32,7 +33,6 @@ SCORES: Mapping[str, str] = {
     "quality": "how readily a maintainer would accept it",
 }
 """Scores from 0 to 10, with what they are for."""
-_FIELDS = ("same_target", "same_approach", "speed_up", *SCORES)
 _MOST_PROMPT, _MOST_PATCH, _MOST_LINE, _MOST_REPLY = 20_000, 40_000, 400, 20_000
 """Characters that are shown or read."""
 _PROMPT = """\
@@ -65,16 +65,23 @@ correct;
 {scores}"""
 
 
-@frozen
+def _score() -> Any:
+    return field(validator=validators.in_(range(11)))
+
+
+@frozen(kw_only=True)
 class Judgement:
     """A judge's word on one patch."""
 
     same_target: bool
     same_approach: bool
-    speed_up: float
-    """Likelihood in [0, 1] that the patch is correct and faster."""
-    scores: Mapping[str, int]
-    """By name of `SCORES`, in [0, 10]."""
+    speed_up: float = field(validator=[validators.ge(0.0), validators.le(1.0)])
+    """Likelihood that the patch is correct and faster."""
+    target: int = _score()
+    """This and the others: see `SCORES`."""
+    approach: int = _score()
+    correctness: int = _score()
+    quality: int = _score()
 
 
 @frozen
@@ -99,7 +106,6 @@ class Agreement:
     """Spearman's rank correlation with ln(speed-up)."""
     target: tuple[int, int]
     """Judgements of the target that are as the comparison of names of functions says, and all of them."""
-    n: int
 
 
 def judge_prompt(task: str, human: str, patch: str) -> Message:
@@ -116,19 +122,12 @@ def read_judgement(reply: str) -> Judgement | None:
     text = reply.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text.partition("\n")[2].removesuffix("```")
+    if len(text) > _MOST_REPLY:
+        return None
     try:
-        found = json.loads(text, object_pairs_hook=_once) if len(text) <= _MOST_REPLY else None
+        return from_plain(Judgement, json.loads(text, object_pairs_hook=_once))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or set(found) != set(_FIELDS):
-        return None
-    scores = {name: found[name] for name in SCORES}
-    flags, chance = (found["same_target"], found["same_approach"]), found["speed_up"]
-    if any(type(each) is not bool for each in flags) or type(chance) not in (int, float) or not 0 <= chance <= 1:
-        return None
-    if any(type(score) is not int or not 0 <= score <= 10 for score in scores.values()):
-        return None
-    return Judgement(*flags, float(chance), scores)
 
 
 def agreement(rows: Sequence[tuple[Judgement, Comparison, bool]]) -> Agreement:
@@ -149,7 +148,6 @@ def agreement(rows: Sequence[tuple[Judgement, Comparison, bool]]) -> Agreement:
         None if order is None else _cut(order.estimate(), 0.0),
         None if correlation is None else _cut(correlation.estimate(), -1.0),
         (same, len(rows)),
-        len(rows),
     )
 
 

@@ -1,14 +1,11 @@
 """A plain loop over a model: it edits, its edits are measured, it is told the result, for a fixed number of turns.
 
-A generator without side effects, as prompting strategies are: who drives it asks the model and measures.
+Asks and measures through functions that it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Set
-from typing import TypeAlias
-
-from attrs import frozen
+from collections.abc import Callable, Set
 
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.edits import FORM, Reply, edited, read_reply
@@ -17,7 +14,7 @@ from gce.domain.performance.patches import Tree, applied, difference
 from gce.domain.problems import Message
 from gce.domain.text import printable
 
-__all__ = ["Improving", "Say", "Try", "improve"]
+__all__ = ["improve"]
 
 _MOST_SHOWN = 60_000
 """Characters of files that one message shows."""
@@ -25,37 +22,40 @@ _MOST_LISTED = 400
 """Files that the first message lists."""
 
 
-@frozen
-class Say:
-    """Request for the model's reply to a conversation; the reply is its text, or None if it failed."""
-
-    turns: tuple[Message, ...]
-
-
-@frozen
-class Try:
-    """Request for a quick measurement of a tree; the reply is a `Comparison`."""
-
-    tree: Tree
-
-
-Improving: TypeAlias = Generator[Say | Try, str | Comparison | None, tuple[dict[str, bytes], str]]
-"""Returns the best tree that was measured, or else the base, and why the loop failed, if it did."""
-
-
-def improve(prompt: str, base: Tree, allowed: tuple[str, ...], *, turns: int, reserved: Set[str]) -> Improving:
+def improve(
+    prompt: str,
+    base: Tree,
+    allowed: tuple[str, ...],
+    *,
+    turns: int,
+    reserved: Set[str],
+    ask: Callable[[tuple[Message, ...]], str | None],
+    measure: Callable[[Tree], Comparison],
+) -> tuple[dict[str, bytes], str]:
     """Ask a model for edits `turns` times, and tell it each time what became of them.
 
     Edits build on each other; those of paths that may not be changed are not made. The tree with the largest gain
     counts.
+
+    Args:
+        prompt: the task.
+        base: the tree that it edits.
+        allowed: patterns of the paths that it may change.
+        turns: its replies.
+        reserved: see `difference`.
+        ask: returns the reply to a conversation; None if it is too long for the model.
+        measure: compares a tree with the base, quickly.
+
+    Returns:
+        The best tree that was measured, or else the base, and why the loop ended early, if it did.
     """
     names = [path for path in sorted(base) if difference({}, {path: b""}, allowed).paths]
     listed = "\n".join(names[:_MOST_LISTED])
     said = [Message("user", f"{prompt}\n\n{FORM}\n\nYou have {turns} replies. Files that may be changed:\n{listed}")]
     tree, best, most = dict(base), dict(base), 1.0
     for turn in range(turns):
-        text = yield Say(tuple(said))
-        if not isinstance(text, str):
+        text = ask(tuple(said))
+        if text is None:
             return best, f"the model gave no reply in turn {turn + 1}"
         said.append(Message("assistant", text))
         reply = read_reply(text)
@@ -66,8 +66,7 @@ def improve(prompt: str, base: Tree, allowed: tuple[str, ...], *, turns: int, re
             tree = applied(base, patch)
             told += [*faults, *(f"{printable(path)[:100]} may not be changed" for path in patch.refused)]
             if patch.changes:
-                found = yield Try(tree)
-                assert isinstance(found, Comparison)
+                found = measure(tree)
                 told.append(_in_words(found))
                 if found.verdict in GAINS and found.gain is not None and found.gain.value > most:
                     best, most = dict(tree), found.gain.value

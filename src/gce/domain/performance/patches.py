@@ -20,15 +20,17 @@ from gce.domain.text import printable
 __all__ = [
     "Change",
     "Finding",
+    "KeptChange",
+    "KeptPatch",
     "Patch",
     "Tree",
     "applied",
     "diff_text",
     "difference",
     "is_safe",
+    "kept_patch",
     "lint",
-    "patch_of_record",
-    "patch_record",
+    "patch_of",
     "reverted",
     "tree_digest",
 ]
@@ -190,35 +192,52 @@ def diff_text(patch: Patch) -> str:
     return "".join(line for change in patch.changes for line in _diff(change))
 
 
-def patch_record(patch: Patch) -> list[dict[str, str | None]]:
-    """Return the changes as plain data for a JSON file: contents after them in base64, and digests of those before."""
-    return [
-        {
-            "path": each.path,
-            "before": None if each.before is None else sha256(each.before).hexdigest(),
-            "after": None if each.after is None else b64encode(each.after).decode(),
-        }
-        for each in patch.changes
-    ]
+@frozen
+class KeptChange:
+    """A change as plain data, without what stood there before."""
+
+    path: str
+    before: str | None
+    """SHA-256 of the file before; None where there was none."""
+    after: str | None
+    """Base64 of the file after; None where it is deleted."""
 
 
-def patch_of_record(record: object, base: Tree) -> Patch:
-    """Return the changes that `patch_record` wrote.
+@frozen
+class KeptPatch:
+    """A patch as plain data, to be read beside its base."""
+
+    changes: tuple[KeptChange, ...]
+
+
+def kept_patch(patch: Patch) -> KeptPatch:
+    """Return the changes as `patch_of` reads them."""
+    return KeptPatch(
+        tuple(
+            KeptChange(
+                each.path,
+                None if each.before is None else sha256(each.before).hexdigest(),
+                None if each.after is None else b64encode(each.after).decode(),
+            )
+            for each in patch.changes
+        )
+    )
+
+
+def patch_of(kept: KeptPatch, base: Tree) -> Patch:
+    """Return the changes that `kept_patch` kept.
 
     Raises:
-        ValueError: they are no such data, or the base is not that of the patch.
+        ValueError: the base is not that of the patch, or a file is no base64.
     """
-    try:
-        changes = [(each["path"], each["before"], each["after"]) for each in record]  # type: ignore[attr-defined]
-        contents = [None if after is None else b64decode(after, validate=True) for _, _, after in changes]
-    except (TypeError, KeyError, ValueError) as error:
-        raise ValueError("expected a list of changes with path, before and after") from error
-    for path, before, _ in changes:
-        found = base.get(path)
-        if before != (None if found is None else sha256(found).hexdigest()):
-            raise ValueError(f"{path!r:.200} is not as it was when the patch was made")
-    pairs = zip(changes, contents, strict=True)
-    return Patch(tuple(Change(path, base.get(path), content) for (path, _, _), content in pairs))
+    changes = []
+    for each in kept.changes:
+        before = base.get(each.path)
+        if each.before != (None if before is None else sha256(before).hexdigest()):
+            raise ValueError(f"{each.path!r:.200} is not as it was when the patch was made")
+        after = None if each.after is None else b64decode(each.after, validate=True)
+        changes.append(Change(each.path, before, after))
+    return Patch(tuple(changes))
 
 
 def lint(patch: Patch) -> tuple[Finding, ...]:
@@ -234,7 +253,7 @@ def lint(patch: Patch) -> tuple[Finding, ...]:
 
 
 def _diff(change: Change) -> Iterator[str]:
-    old, new = _quoted(f"a/{change.path}"), _quoted(f"b/{change.path}")
+    old, new = f"a/{change.path}", f"b/{change.path}"
     yield f"diff --git {old} {new}\n"
     if change.before is None:
         yield "new file mode 100644\n"
@@ -252,14 +271,6 @@ def _diff(change: Change) -> Iterator[str]:
             yield f"{name}\t\n" if " " in name[4:] else line
         else:
             yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-def _quoted(path: str) -> str:
-    """Return a path as git writes it: names with quotes, backslashes or bytes beyond ASCII in quotes and octal."""
-    data = path.encode("utf-8", "surrogateescape")
-    plain = all(32 <= byte < 127 and byte not in b'"\\' for byte in data)
-    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in data)
-    return path if plain else f'"{escaped}"'
 
 
 def _lines(content: bytes | None) -> list[str] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp, log
+from statistics import fmean
 
 from gce.domain.performance.decision import Comparison
-from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
+from gce.domain.statistics import Estimate, clustered_mean
 
 __all__ = ["fast_p", "geometric_mean", "harmonic_mean", "speedup"]
 
@@ -31,20 +32,19 @@ def geometric_mean(attempts: Attempts) -> Estimate:
     return Estimate(exp(found.value), exp(found.low), exp(min(found.high, 700.0)))
 
 
-def fast_p(attempts: Attempts, p: float) -> Estimate:
+def fast_p(attempts: Attempts, p: float) -> float:
     """Return the share of attempts that are correct and at least `p` times as fast as the base, averaged over tasks.
 
-    Source: fast_p of KernelBench (Ouyang et al., 2025). The interval is that of `mean_of_problems`.
+    Source: fast_p of KernelBench (Ouyang et al., 2025).
 
     Raises:
         ValueError: no attempts.
     """
-    shares = [
+    return fmean(
         sum(each.gain is not None and each.gain.value >= p for each in several) / len(several)
         for several in attempts.values()
         if several
-    ]
-    return mean_of_problems(shares)
+    )
 
 
 def harmonic_mean(attempts: Attempts) -> float:

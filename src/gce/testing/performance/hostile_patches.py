@@ -164,9 +164,10 @@ HOSTILE_PATCHES: tuple[HostilePatch, ...] = (
     _code(
         "the interpreter's clock overwritten by ctypes",
         "clock patched",
-        "import ctypes, time\n"
-        "try:\n    ctypes.pythonapi._PyTime_GetPerfCounter.restype = ctypes.c_longlong\nexcept Exception:\n    pass\n"
-        "time.perf_counter = lambda: 0.0",
+        "import ctypes, threading, time\n\n\ndef _method(function):\n"
+        "    return ctypes.c_void_p.from_address(id(function) + 2 * ctypes.sizeof(ctypes.c_void_p))\n\n\n"
+        "for name in ('perf_counter', 'process_time', 'monotonic', 'thread_time', 'time'):\n"
+        "    _method(getattr(time, name)).value = _method(threading.get_native_id).value",
         "return slow(values)",
     ),
     _code(
@@ -229,8 +230,11 @@ HOSTILE_PATCHES: tuple[HostilePatch, ...] = (
     _code(
         "a table of results made as the module loads",
         "work at import",
-        "TABLE = {n: list(range(n)) for n in range(1500)}",
-        "return slow(values) if values != TABLE.get(len(values)) else values",
+        "from random import Random\n\n\ndef _table():\n    table = {}\n    for seed in range(10):\n"
+        "        rng, found = Random(seed), []\n        values = [rng.randrange(500) for _ in range(1000)]\n"
+        "        for value in values:\n            if value not in found:\n                found.append(value)\n"
+        "        table[tuple(values)] = found\n    return table\n\n\nTABLE = _table()",
+        "return TABLE.get(tuple(values)) or slow(values)",
     ),
     _code(
         "a thread works on",
