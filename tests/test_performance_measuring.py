@@ -100,14 +100,15 @@ def test_versions_share_one_processor_equally_and_cannot_leave_it(
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")
     source = (
-        "import os\ndef total(n):\n    if n > 100:\n        before = os.sched_getaffinity(0)\n        try:\n"
+        "import os\ndef total(n):\n    if n > 100:\n"
+        "        before, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)\n        try:\n"
         "            os.sched_setaffinity(0, range(os.cpu_count()))\n"
         "        except PermissionError:\n            pass\n"
         "        try:\n            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
         "        except PermissionError:\n            pass\n"
         "        try:\n            os.nice(1)\n        except PermissionError:\n            pass\n"
         "        if len(before) != 1 or os.sched_getaffinity(0) != before:\n            return -1\n"
-        "        if os.sched_getscheduler(0) != os.SCHED_OTHER or os.getpriority(os.PRIO_PROCESS, 0) != 0:\n"
+        "        if os.sched_getscheduler(0) != os.SCHED_OTHER or os.getpriority(os.PRIO_PROCESS, 0) != nice:\n"
         "            return -2\n"
         "    return n * (n - 1) // 2\n"
     )
