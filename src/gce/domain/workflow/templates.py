@@ -20,7 +20,7 @@ __all__ = ["LEAST_PIXELS", "Glimpse", "Seen", "Template", "follow", "glimpses", 
 LEAST_PIXELS, MOST_SIDE, LEAST_HEIGHT = 30, 60, 10
 MARGIN = 6
 """Pixels around a glimpse, and by which two of the same pointer are shifted at most."""
-MOST_REGIONS, MOST_TEMPLATES = 8, 8
+MOST_LIKELY, MOST_TEMPLATES = 8, 8
 FEW = 3
 """Regions that change, at most, when a pointer comes to rest."""
 CONTRAST = 40
@@ -76,7 +76,7 @@ class Template:
 
 def glimpses(before: Frame, after: Frame, changed: Sequence[Region]) -> tuple[Glimpse, ...]:
     """What left one place and appeared at another between two frames, as it was at the first place."""
-    likely = [each for each in changed[:MOST_REGIONS] if each.pixels >= LEAST_PIXELS and _is_size(each.box)]
+    likely = [each for each in changed[:MOST_LIKELY] if each.pixels >= LEAST_PIXELS and _is_size(each.box)]
     found = []
     for region in likely:
         old = _glimpse(before, after, region)
