@@ -259,7 +259,7 @@ class _Follower:
     def find(self, frame: Frame, changed: Sequence[Region]) -> Seen | None:
         """Where the pointer is; None where nothing is like it."""
         before, self._before = self._before, frame
-        boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_REGIONS]
+        boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_LIKELY]
         rests = self._place is not None and _difference(self._templates[0], frame, *self._place) < NEARLY
         found = self.left = None
         if boxes and before is not None and not (rests and any(meets(self._box(), each) for each in boxes)):
