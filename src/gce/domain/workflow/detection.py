@@ -114,9 +114,7 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     acts = [*(step for step, _ in runs), *(evolve(page, end=page.start) for _, page in turned)]
     alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
     runs = [
-        (step, frames)
-        for step, frames in runs
-        if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
+        (step, frames) for step, frames in runs if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
     ]
     typed = _in_one_place(step for step, _ in runs)
     keys = frozenset[int]().union(*(frames for _, frames in runs))
