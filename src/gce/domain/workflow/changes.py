@@ -36,7 +36,7 @@ REST = 3
 """Frames in which what rests does not change."""
 MOST_GLIMPSES = 400
 """From which templates are learned: those of the first minutes, as a rule."""
-LONGEST = 1.5
+LONGEST_LOADING = 1.5
 """Seconds that a change to another page takes at most."""
 
 
@@ -81,7 +81,7 @@ def changes(shots: Iterable[Shot]) -> Iterator[Changes]:
         if before is not None and calm is not None and before.frame.shape == shot.frame.shape:
             found = _between(before.frame, shot)
             shares.append(found.share)
-            if found.share < QUIET + float(np.median(shares)) or found.shift or shot.seconds - since > LONGEST:
+            if found.share < QUIET + float(np.median(shares)) or found.shift or shot.seconds - since > LONGEST_LOADING:
                 calm, since = shot, shot.seconds
             elif found.share >= NOTED:
                 found = evolve(found, new=new_share(calm.frame, shot.frame))

@@ -100,21 +100,24 @@ def detect(found: Sequence[Changes], width: int, height: int) -> list[Step]:
     rest = [
         _Frame(t, each.seconds, left)
         for t, each in enumerate(found)
-        if not _during(each.seconds, scrolls, 0.25)
+        if t and not _during(each.seconds, scrolls, 0.25)  # before the first change, no pointer is known
         if (left := tuple(one for n, one in enumerate(each.regions) if _counts(one, n, marked[t] | pointer.own[t])))
     ]
-    typed, keys = _typing(rest, pointer)
-    turned = _pages(found, (0, 0, width, height))
-    acts = [*typed, *(evolve(page, end=page.start) for _, page in turned)]
-    alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
     moves = [each.seconds for each, moves in zip(found, pointer.moves, strict=True) if moves]
-    typed = _in_one_place(
-        step
-        for step in typed
+    runs = [
+        (step, frames)
+        for step, frames in _typing(rest, pointer)
         if step.end - step.start > SURELY
         or not any(step.start - SOON < when < step.start or step.end < when < step.end + HAND for when in moves)
-        if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
-    )
+    ]
+    turned = _pages(found, (0, 0, width, height))
+    acts = [*(step for step, _ in runs), *(evolve(page, end=page.start) for _, page in turned)]
+    alone = _alone([each for each in rest if not _during(each.seconds, acts, AFTER_ACT)], pointer)
+    runs = [
+        (step, frames) for step, frames in runs if step.box and not _elsewhen(step.box, step.start, alone, inside=True)
+    ]
+    typed = _in_one_place(step for step, _ in runs)
+    keys = frozenset[int]().union(*(frames for _, frames in runs))
     rest = [each for each in rest if each.t not in keys]
     own = [tuple(one for one in each.regions if _by_itself(one.box, each, alone, pointer)) for each in rest]
     itself = {each.t: sum(one.pixels for one in gone) for each, gone in zip(rest, own, strict=True)}
@@ -213,8 +216,8 @@ def _pages(found: Sequence[Changes], screen: Box) -> list[tuple[int, Step]]:
     return steps
 
 
-def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int]]:
-    """Runs of small changes along a line, or several; and the frames that they explain."""
+def _typing(rest: Sequence[_Frame], pointer: Track) -> list[tuple[Step, frozenset[int]]]:
+    """Runs of small changes along a line, or several, with the frames that each explains."""
     runs = list[list[tuple[_Frame, Box]]]()
     for each in rest:
         small = [box for box in each.boxes if box[3] - box[1] <= MOST_GLYPH and box[2] - box[0] <= 2 * MOST_GLYPH]
@@ -228,16 +231,16 @@ def _typing(rest: Sequence[_Frame], pointer: Track) -> tuple[list[Step], set[int
                     run.append((each, box))
             elif box[2] - box[0] <= MOST_GLYPH and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
                 runs.append([(each, box)])
-    steps, keys = list[Step](), set[int]()
+    found = list[tuple[Step, frozenset[int]]]()
     for run in runs:
         start, end = run[0][0].seconds, run[-1][0].seconds
         gaps = len({each.t for each, _ in run}) - 1
         human = FASTEST * gaps <= end - start <= SLOWEST * gaps
         boxes = [box for _, box in run]
         if human and (_grows(boxes) or _grows_left(boxes)):
-            steps.append(Step("type", start, end, box=around(boxes)))
-            keys |= {each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN}
-    return steps, keys
+            keys = frozenset(each.t for each, box in run if len(each.boxes) <= 3 or box[2] - box[0] > 2 * THIN)
+            found.append((Step("type", start, end, box=around(boxes)), keys))
+    return found
 
 
 def _in_one_place(runs: Iterable[Step]) -> list[Step]:

@@ -20,19 +20,19 @@ __all__ = ["Track", "steady", "track"]
 
 LEAST_SIDE, MOST_SIDE = 4, 64
 """Pixels of a pointer's box."""
-MOST_REGIONS = 16
+MOST_CANDIDATES = 16
 """Of a frame whose pointer is looked for."""
 BIN = 0.25
 """Seconds in which changes of a place count once."""
-AROUND, SOON = 3.0, 0.6
+BLINKS_FOR, SPINS_FOR = 3.0, 0.6
 """Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
 RESTS = 3
 """Frames for which what rests stays."""
 TOGETHER = 1.0
 """Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
-"""Pixels by which what a pointer.leaves differs from its box, at most."""
-FEW = 8
+"""Pixels by which the sides of the region that a pointer leaves differ from its box, at most."""
+FEW_MOVED = 8
 """Regions of a frame in which a fast pointer is looked for."""
 SAME = 3
 """Pixels by which the sides of a box differ that changes twice."""
@@ -59,11 +59,11 @@ def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
     marked = []
     first = last = 0
     for each in found:
-        while found[first].seconds < each.seconds - AROUND:
+        while found[first].seconds < each.seconds - BLINKS_FOR:
             first += 1
-        while last < len(found) and found[last].seconds <= each.seconds + AROUND:
+        while last < len(found) and found[last].seconds <= each.seconds + BLINKS_FOR:
             last += 1
-        few = each.regions if len(each.regions) <= MOST_REGIONS and not each.shift else ()
+        few = each.regions if len(each.regions) <= MOST_CANDIDATES and not each.shift else ()
         marked.append(frozenset(n for n, one in enumerate(few) if _again(one.box, found[first:last], each.seconds)))
     return marked
 
@@ -73,10 +73,10 @@ def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
     seconds = [
         each.seconds
         for each in around
-        if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_REGIONS])
+        if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_CANDIDATES])
     ]
     bins = sorted({int(each / BIN) for each in seconds})
-    for low, high in ((-SOON, SOON), (-SOON, 0.0), (0.0, SOON)):
+    for low, high in ((-SPINS_FOR, SPINS_FOR), (-SPINS_FOR, 0.0), (0.0, SPINS_FOR)):
         frames = sum(low <= each.seconds - now <= high for each in around)
         if frames >= 5 and sum(low <= each - now <= high for each in seconds) >= 0.7 * frames:
             return len(bins) >= 5
@@ -157,7 +157,7 @@ def _touches(each: Changes, box: Box) -> bool:
 
 def _chained(earlier: dict[int, Region], here: dict[int, Region], later: dict[int, Region]) -> tuple[int, int] | None:
     """What appeared with the frame before, goes, and appears elsewhere, to go with the next frame: a fast pointer."""
-    few = here if len(here) <= FEW else {}
+    few = here if len(here) <= FEW_MOVED else {}
     small = [(n, one.box) for n, one in few.items() if _could_be(one.box) and one.pixels >= LEAST_PIXELS]
     came = [n for n, box in small if any(apart(box, one.box) <= SAME for one in earlier.values())]
     goes = [n for n, box in small if any(covered(box, one.box) > 0.8 for one in later.values())]

@@ -20,7 +20,7 @@ __all__ = ["LEAST_PIXELS", "Glimpse", "Seen", "Template", "follow", "glimpses", 
 LEAST_PIXELS, MOST_SIDE, LEAST_HEIGHT = 30, 60, 10
 MARGIN = 6
 """Pixels around a glimpse, and by which two of the same pointer are shifted at most."""
-MOST_REGIONS, MOST_TEMPLATES = 8, 8
+MOST_LIKELY, MOST_TEMPLATES = 8, 8
 FEW = 3
 """Regions that change, at most, when a pointer comes to rest."""
 CONTRAST = 40
@@ -76,7 +76,7 @@ class Template:
 
 def glimpses(before: Frame, after: Frame, changed: Sequence[Region]) -> tuple[Glimpse, ...]:
     """What left one place and appeared at another between two frames, as it was at the first place."""
-    likely = [each for each in changed[:MOST_REGIONS] if each.pixels >= LEAST_PIXELS and _is_size(each.box)]
+    likely = [each for each in changed[:MOST_LIKELY] if each.pixels >= LEAST_PIXELS and _is_size(each.box)]
     found = []
     for region in likely:
         old = _glimpse(before, after, region)
@@ -259,7 +259,7 @@ class _Follower:
     def find(self, frame: Frame, changed: Sequence[Region]) -> Seen | None:
         """Where the pointer is; None where nothing is like it."""
         before, self._before = self._before, frame
-        boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_REGIONS]
+        boxes = [each.box for each in changed if side(each.box) <= 4 * MOST_SIDE][: 2 * MOST_LIKELY]
         rests = self._place is not None and _difference(self._templates[0], frame, *self._place) < NEARLY
         found = self.left = None
         if boxes and before is not None and not (rests and any(meets(self._box(), each) for each in boxes)):
