@@ -143,7 +143,11 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
-FORMS: dict[str, list[pytest.MarkDecorator]] = {"short": [], "small": [pytest.mark.docs], "whole": [pytest.mark.slow]}
+FORMS: dict[str, list[pytest.MarkDecorator]] = {
+    "short": [pytest.mark.docs],
+    "small": [pytest.mark.docs],
+    "whole": [pytest.mark.slow],
+}
 SECONDS = {"short": 120, "small": 900, "whole": 20_000}
 
 
@@ -168,10 +172,9 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("page", "form"), CASES)
 def test_the_code_blocks_of_a_page_run_and_print_what_it_says(page: Path, form: str, tmp_path: Path) -> None:
-    """Without long blocks; `-m docs`: long ones in their small form; `-m slow`: as they stand."""
+    """`-m docs`: without long blocks, and with them in their small form; `-m slow`: as they stand."""
     asked = steps(page.read_text("utf-8"), form)
     missing = {name for block in asked for name in block.needs if importlib.util.find_spec(name) is None}
     running = [block for block in asked if missing.isdisjoint(block.needs)]
