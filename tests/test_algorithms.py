@@ -139,6 +139,7 @@ def test_a_group_that_agrees_weighs_exactly_nothing(reward: float, size: int) ->
     assert group_relative([reward] * size) == (0.0,) * size
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), min_size=2, max_size=12))
 def test_group_relative_weights_of_verdicts_have_unit_spread(verdicts: list[bool]) -> None:
     if len(set(verdicts)) == 2:
@@ -162,6 +163,7 @@ def test_a_group_is_decided_where_its_rewards_are_the_same() -> None:
     assert list(drop_decided(groups, admit_at=0.9, all_wrong=False)) == ["low", "best", "open"]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), max_size=6), max_size=6))
 def test_what_is_left_has_right_and_wrong_rollouts(groups: Any) -> None:
     kept = drop_decided(groups)

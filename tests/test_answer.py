@@ -247,6 +247,7 @@ def test_entries_keep_order_and_repeats() -> None:
     assert parse("Answer: B 2, A 0, B 2, Z9 999999") == Answer((("B", 2), ("A", 0), ("B", 2), ("Z9", 999_999)))
 
 
+@pytest.mark.slow
 @given(schedules)
 def test_what_is_rendered_parses_back_exactly(starts: Any) -> None:
     assert parse(render(starts)) == Answer(tuple(starts.items()))
@@ -294,6 +295,7 @@ def test_no_character_that_is_not_seen_hides_the_word() -> None:
     assert refusal.found == 2 * len(unseen) + 2 * len(blank) + 1 > 5_000
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.text(st.characters(exclude_categories=("L", "N"), exclude_characters=":"), max_size=9))
 def test_only_letters_digits_and_colons_part_the_word(place: int, between: str) -> None:
     """A sign may hold a letter or a colon in its compatibility form, as U+2105 does; those are read as such."""

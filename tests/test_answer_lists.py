@@ -79,6 +79,7 @@ def test_an_item_of_another_answer_takes_the_place_of_nonsense() -> None:
     assert near_misses("red, white, green")["an item more"] == "red, white, green, green7"
 
 
+@pytest.mark.slow
 def test_a_score_that_misses_nothing_is_found_by_dropped_items() -> None:
     report = checked(precision)
     kinds = {finding.kind for finding in report.findings}

@@ -190,6 +190,7 @@ def test_a_score_that_pays_for_saying_a_word_again_is_found(score: Score, admit_
     assert "a word repeated" in repeated(checked(score, admit_at=admit_at))
 
 
+@pytest.mark.slow
 def test_the_finding_says_what_was_sent_and_what_it_earned() -> None:
     report = checked(occurrences, admit_at=0.5)
     (finding,) = [each for each in report.findings if each.kind == "a word repeated"]
@@ -275,6 +276,7 @@ def test_the_best_words_are_found_with_a_bounded_number_of_calls() -> None:
     assert calls <= of_other_policies + 12 * (WORDS_TRIED + 5) + 5 * len(training)
 
 
+@pytest.mark.slow
 def test_the_floor_holds_what_a_constant_of_common_words_earns() -> None:
     """Three of the six words of each answer, in at most five words, earn 0.5 without any answer being known."""
     rows = [{"prompt": f"What happens to {job}?", "answer": f"{job[::-1]} rises because hot air flows"} for job in JOBS]

@@ -86,6 +86,7 @@ def test_parquet_without_its_package_is_one_line(
     assert "pyarrow is not installed" in said and "[parquet]" in said and not Path("a.parquet").exists()
 
 
+@pytest.mark.slow
 def test_parquet_has_types(run: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     assert cli.main(["answers", run, "--to", "parquet", "--out", "a.parquet"]) == 0

@@ -592,6 +592,7 @@ def test_import_gce_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not (loaded - bare) & HEAVY
 
 
+@pytest.mark.slow
 def test_import_gce_costs_at_most_150_milliseconds_over_bare_python(tmp_path: Path) -> None:
     """The median of nine differences between neighbours in time: a busy machine slows both alike."""
 

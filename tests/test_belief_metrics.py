@@ -78,6 +78,7 @@ def test_the_expected_brier_score_is_that_of_the_posterior_and_the_excess(belief
     assert excess <= value(scores.excess_brier([NAN], [exact], problem=[0])) + 1e-12, "unreadable is worst"
 
 
+@pytest.mark.slow
 @given(ANSWERS)
 def test_brier_is_reliability_less_resolution_plus_uncertainty(answers: list[tuple[float, float]]) -> None:
     stated, outcome = np.array(answers).T
@@ -114,6 +115,7 @@ def test_reliability_of_the_base_rate_is_seldom_far_from_0() -> None:
     assert wrong is not None and wrong.value > 4 * wrong.standard_error
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=2).filter(lambda rows: rows[0][1] != rows[1][1])
 )

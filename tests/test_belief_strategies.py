@@ -489,6 +489,7 @@ def test_variants_are_read_back_as_they_were_asked() -> None:
             assert from_plain(BeliefQuestion, plain) == variant.instance
 
 
+@pytest.mark.slow
 def test_the_same_from_python() -> None:
     found = gce.evaluate(
         task="beliefs", model=agent(count=3), strategies=["direct", "stated-opinion@0.8"], n=3, progress=False

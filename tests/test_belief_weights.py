@@ -99,6 +99,7 @@ def test_a_user_of_stated_reliability_is_one_more_report() -> None:
     assert lines(with_opinion(question, 1)) == lines(question)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 60), st.sampled_from(TIERS))
 def test_the_sums_are_well_within_the_tolerance_of_the_exact_posterior(index: int, tier: str) -> None:

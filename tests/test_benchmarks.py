@@ -169,6 +169,7 @@ def test_the_structure_of_a_source_tree_is_counted(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_simulated_data_sets_without_a_difference_are_seldom_rejected() -> None:
     """Ten small data sets for each of seventeen tests: none rejects most of them."""
     done = python("-m", "benchmarks.calibration", "--simulated", "--n", "30", "--repetitions", "10")

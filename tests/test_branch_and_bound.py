@@ -169,6 +169,7 @@ def test_too_many_jobs_name_the_alternative() -> None:
         solve(Instance([Job(label, 1) for label in labels]))
 
 
+@pytest.mark.slow
 @given(instance=any_instances(max_jobs=4, max_duration=3))
 def test_brute_force_finds_nothing_shorter(instance: Instance) -> None:
     """Trying every start of every job gives the same makespan, or none."""
@@ -187,6 +188,7 @@ def test_schedules_keep_every_constraint(instance: Instance) -> None:
         assert critical_path_length(instance) <= solution.lower_bound == solution.makespan
 
 
+@pytest.mark.slow
 @given(scheduled=scheduled_instances(max_jobs=9))
 def test_a_known_schedule_is_never_beaten_by_infeasible_or_longer(scheduled: Scheduled) -> None:
     """Where some schedule keeps every constraint, the optimum exists and ends no later."""
@@ -195,6 +197,7 @@ def test_a_known_schedule_is_never_beaten_by_infeasible_or_longer(scheduled: Sch
     assert present(solution.makespan) <= scheduled.instance.makespan(scheduled.starts)
 
 
+@pytest.mark.slow
 @given(instance=any_instances(max_jobs=7), rng=st.randoms(use_true_random=False))
 def test_the_order_of_the_prompt_does_not_matter(instance: Instance, rng: random.Random) -> None:
     """Jobs, edges and resources shuffled: same makespan."""
@@ -208,6 +211,7 @@ def test_the_order_of_the_prompt_does_not_matter(instance: Instance, rng: random
     assert solve(shuffled).makespan == solve(instance).makespan
 
 
+@pytest.mark.slow
 @given(instance=any_instances(max_jobs=7), factor=st.integers(2, 10**6))
 def test_time_has_no_unit(instance: Instance, factor: int) -> None:
     """All times multiplied: the makespan is multiplied, and it takes no longer."""

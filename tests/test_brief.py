@@ -264,6 +264,7 @@ def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_
     assert bool(reasons(instance, text)) == bool(kinds), text
 
 
+@pytest.mark.slow
 @given(
     st.one_of(
         hostile_responses(HOUSE.labels),

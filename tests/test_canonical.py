@@ -59,11 +59,13 @@ def changed(instance: Instance) -> list[Instance]:
     return found
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
 def test_names_and_orders_do_not_change_it(instance: Instance, rng: random.Random) -> None:
     assert canonical_digest(renamed(instance, rng)) == canonical_digest(instance)
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=5))
 def test_any_other_number_changes_it(instance: Instance) -> None:
     """Every duration, demand, capacity, deadline, edge and the horizon count."""

@@ -120,6 +120,7 @@ def test_a_planted_defect_fails_its_line(
     assert results(found)[failing] == "fail" and said in found["by_check"][failing]["found"]
 
 
+@pytest.mark.slow
 def test_a_verifier_that_cannot_judge_is_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["certify", "toy_task:UNSURE", *map(str, SMALL), "--json", "--quiet"]) == 3
     assert "could not be given or judged" in capsys.readouterr().err

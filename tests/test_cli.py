@@ -156,6 +156,7 @@ def test_what_may_have_been_meant_is_named(gce: Gce, arguments: tuple[str, ...],
     assert ran.status == 2 and ran.err.endswith(f"{said}\n") and ran.out == ""
 
 
+@pytest.mark.slow
 def test_the_version_is_printed_also_as_a_module(gce: Gce) -> None:
     assert gce("--version") == gce("-V") == Ran(0, f"gce {version}\n", "")
     ran = subprocess.run([sys.executable, "-m", "gce", "-V"], capture_output=True, text=True, timeout=60)
@@ -338,6 +339,7 @@ def test_both_solvers_give_the_same_problems(gce: Gce) -> None:
     assert exact == cpsat != ""
 
 
+@pytest.mark.slow
 def test_generate_does_not_load_a_model_s_backend() -> None:
     code = (
         "import sys; from gce.app.cli import main; main(['generate', '--tiers', 'T1', '--json']);"
@@ -349,6 +351,7 @@ def test_generate_does_not_load_a_model_s_backend() -> None:
     assert not loaded & {"mlx", "mlx_lm", "ortools", "safetensors", "torch", "transformers"}
 
 
+@pytest.mark.slow
 def test_who_closes_the_pipe_early_sees_no_traceback() -> None:
     """As `head` does."""
     reading, writing = os.pipe()
@@ -584,6 +587,7 @@ def test_a_malformed_line_of_a_stream_is_a_record(
     assert second["line"] == 2 and second["right"] is True
 
 
+@pytest.mark.slow
 def test_verdicts_stream_as_answers_come(problem: Any, right: str) -> None:
     """Each before the next answer is there, as a program at the other end of the pipe needs it."""
     line = json.dumps({"problem": problem.key, "answer": right}) + "\n"

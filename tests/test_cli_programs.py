@@ -54,6 +54,7 @@ def gce(*arguments: str) -> int:
     return main(list(arguments))
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_generated_problem_and_answers_to_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gce("generate", "--task", "programs", "--tiers", "P2", "--n", "1", "--json") == 0
@@ -72,6 +73,7 @@ def test_a_generated_problem_and_answers_to_it(folder: Path, capsys: pytest.Capt
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize("ends", ["raise ValueError(TEXT)", "raise type(TEXT, (Exception,), {})", "return TEXT"])
 def test_what_a_program_says_forges_no_line(ends: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -311,6 +311,7 @@ def test_a_run_goes_to_a_folder_named_by_the_time_where_none_is_given(
 # What repeats
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems(tmp_path: Path) -> None:
     for name, seed in (("one", "1"), ("again", "1"), ("other", "2")):
         assert train(*SCRIPTED, *SIZES, "--seed", seed, run=tmp_path / name) == 0
@@ -603,6 +604,7 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return run
 
 
+@pytest.mark.slow
 def test_a_tiny_model_learns_something(trained: Trained) -> None:
     """Or the tests below would compare runs in which nothing happened."""
     summary = summary_of(trained())
@@ -757,6 +759,7 @@ def test_another_model_under_the_same_name_is_refused_before_anything_is_lost(
     assert snapshot(run) == before
 
 
+@pytest.mark.slow
 def test_evaluation_does_not_disturb_training(trained: Trained) -> None:
     blind = trained("--dev", "0", "--test", "0")
     assert adapter_of(trained()) == adapter_of(blind)
@@ -765,6 +768,7 @@ def test_evaluation_does_not_disturb_training(trained: Trained) -> None:
     assert any(record["dev"] for record in looking["iterations"])
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_adapter(trained: Trained) -> None:
     other = trained("--seed", "1")
     assert adapter_of(trained()) != adapter_of(other)
@@ -860,6 +864,7 @@ def test_an_adapter_that_is_damaged_or_of_another_model_is_one_line(
         assert out == "" and said in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_with_another_model_of_the_same_name(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,6 +103,7 @@ def test_code_is_measured_in_the_image_of_its_task(tmp_path: Path, monkeypatch: 
     assert removed == {name for words in started for name in option(words, "--name")}
 
 
+@pytest.mark.slow
 def test_programs_run_in_the_image_of_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = playing(tmp_path, monkeypatch)
     assert runners.why_not("docker") == ""

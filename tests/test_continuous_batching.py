@@ -97,6 +97,7 @@ def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model: Any, decoder:
         assert rollout.stopped == (expected[-1] == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_log_probabilities_are_those_of_a_full_forward_pass(model: Any, decoder: str) -> None:
     """Shared prefixes, refilled rows and compacted buffers hold the keys and values that a pass without them has."""

@@ -177,6 +177,7 @@ def test_other_sizes_measure_what_depends_on_them_alone(controls: Path, measure:
     assert (controls / "validity/iteration-2/shuffled/run.sqlite").read_bytes() == trained, "only compared anew"
 
 
+@pytest.mark.slow
 def test_a_larger_n_compares_anew_what_is_trained(run: Path, measured: Path, measure: Deep) -> None:
     rows = ("--rows", "shuffled,sft")
     few = measure(run, *rows, "--n", "5")["rows"]
@@ -308,6 +309,7 @@ def test_rows_are_chosen_by_name_and_the_rest_is_said_to_be_missing(run: Path, m
     assert json.loads((run / "validity.json").read_text())["controls"]["rows"] == found["rows"]
 
 
+@pytest.mark.slow
 def test_the_card_keeps_both_parts(controls: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = rows_of(controls)
     assert cli.main(["validity", str(controls), "--n", "2"]) == 0
@@ -451,6 +453,7 @@ def test_bad_input_is_one_line(
     assert said in err and "Traceback" not in err and not (run / "validity.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_named_as_its_own_folder(run: Path, monkeypatch: pytest.MonkeyPatch, measure: Deep) -> None:
     monkeypatch.chdir(run)
     found = measure(Path(), "--rows", "shuffled,best-of-k", "--n", "500")

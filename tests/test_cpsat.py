@@ -48,6 +48,7 @@ def test_the_pure_solver_agrees(instance: Instance) -> None:
     assert_solvers_agree(instance)
 
 
+@pytest.mark.slow
 @given(scheduled=scheduled_instances(max_jobs=8))
 def test_the_pure_solver_agrees_on_feasible_instances(scheduled: Scheduled) -> None:
     """Constraints laid around a known schedule, so that all are tight at once."""

@@ -83,6 +83,7 @@ def test_who_does_not_mind_the_sequence_asks_for_nobody() -> None:
     assert visits(HOUSE, "TMKB", minds_sequence=lambda label: label != "T") == [Visit(label) for label in "TMKB"]
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
 def test_no_more_is_moved_than_must_be(instance: Instance, rng: random.Random) -> None:
     """A permutation with predecessors first comes back as it was; any other becomes one."""

@@ -111,6 +111,7 @@ def test_with_a_new_process_for_each_answer_none_finds_what_another_left(place: 
     assert json.dumps(0.0) == "0.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["exit", "quit", "crash", "compute", "raise"])
 def test_a_scorer_that_ends_fails_its_own_answer_alone(hostile: Task, attack: str) -> None:
     right = str(problem_of(hostile).instance.row["answer"])

@@ -192,6 +192,7 @@ def test_the_command_shows_what_training_cost(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_cut_off_during_the_other_tasks_goes_on_there(
     moment: Literal["before", "after"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

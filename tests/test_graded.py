@@ -178,6 +178,7 @@ def test_intervals_are_by_the_method_that_was_asked_for() -> None:
         assert (row["T0"]["low"], row["T0"]["high"]) == pytest.approx((mean.low, mean.high))
 
 
+@pytest.mark.slow
 def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

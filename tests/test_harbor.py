@@ -271,6 +271,7 @@ def test_a_file_in_place_of_a_script(tmp_path: Path) -> None:
     assert "the contents of /app/count.txt" in problem.prompt[-1].content
 
 
+@pytest.mark.slow
 @sandboxed
 def test_an_evaluation_runs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = write_case(tmp_path / "tasks" / "count")

@@ -82,6 +82,7 @@ def complaint(model: Any, requests: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "server",
     [

@@ -124,6 +124,7 @@ def test_standard_input_without_an_end_is_read_no_further_than_it_may_be(monkeyp
         read_standard_input(10)
 
 
+@pytest.mark.slow
 def test_standard_input_that_is_closed_is_one_line() -> None:
     command = [sys.executable, "-m", "gce.app.cli", "verify"]
     ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120)

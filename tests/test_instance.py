@@ -151,6 +151,7 @@ def test_instances_are_values() -> None:
     assert "_by_label" not in repr(house())
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8))
 def test_every_job_follows_its_predecessors_in_topological_order(instance: Instance) -> None:
     place = {label: index for index, label in enumerate(instance.topological_order)}

@@ -303,6 +303,7 @@ def begins(answer: str, problem: Row) -> float:
     return 1.0 if exact(answer, problem) else 0.8 * answer.startswith(own(problem))
 
 
+@pytest.mark.slow
 def test_near_misses_that_earn_most_of_the_reward_are_doubtful() -> None:
     report = checked(gce.task(TWO_DIGITS, begins, name="begins"))
     assert report.ok
@@ -505,6 +506,7 @@ def test_a_reward_is_tried_only_on_what_the_extraction_lets_through() -> None:
         gce.task(rows, lambda answer, _: None, name="digits", extract=r"(\d+)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("glue", "known"), [(", ", True), (" ", False)])
 def test_a_list_as_the_known_answer_is_taken_where_the_score_takes_it_as_text(glue: str, known: bool) -> None:
     rows = [{"prompt": f"Name {n} and the number after it.", "answer": [n, n + 1]} for n in range(30)]

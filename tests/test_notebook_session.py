@@ -208,6 +208,7 @@ def test_the_table_at_the_end_has_the_paired_comparison() -> None:
     assert "gain" not in alone.summary and "paired" not in str(alone)
 
 
+@pytest.mark.slow
 def test_loading_is_said_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*_: Any) -> ScriptedModel:
         time.sleep(0.3)

@@ -78,6 +78,7 @@ def test_an_export_of_optimum_keeps_to_the_port_and_scores_as_torch(optimum: Pat
     assert (model.engine.blocks, model.info().context) == (2, 128)
 
 
+@pytest.mark.slow
 def test_it_samples_and_scores_as_mlx(shipped: Path) -> None:
     pytest.importorskip("mlx.core")
     pytest.importorskip("mlx_lm")

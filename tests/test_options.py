@@ -289,6 +289,7 @@ def test_every_long_choice_says_which_command_lists_all(capsys: pytest.CaptureFi
         assert not [name for name in names if name.removeprefix("trained-").replace(" ", "") not in shown]
 
 
+@pytest.mark.slow
 @given(st.text() | st.floats().map(repr) | st.integers().map(str))
 def test_a_kind_reads_text_or_refuses_it_and_takes_what_it_read(text: str) -> None:
     for kind in (SEED, SHARE, TEMPERATURE, NAME, NAMES, SEEDS, Choice(("a", "b"))):

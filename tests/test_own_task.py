@@ -102,6 +102,7 @@ def test_any_text_has_an_answer_or_none(text: str) -> None:
             assert error.kind in ("missing-answer", "several-answers")
 
 
+@pytest.mark.slow
 @given(st.from_regex("[A-Za-z0-9]+", fullmatch=True))
 def test_a_written_answer_is_found_again(answer: str) -> None:
     for extract in ("last line", "text", "boxed", ("json", "city"), r"^Answer:\s*(\w+)\.$"):
@@ -273,6 +274,7 @@ def test_a_mistake_is_said_in_one_line(problems: Any, reward: Any, options: dict
     assert said in text and text.startswith("task ") and "\n" not in text and len(text) < 400
 
 
+@pytest.mark.slow
 def test_a_reward_that_is_meant_to_vary_says_so() -> None:
     task = gce.task(SUMS, varying(), name="lot", deterministic=False)
     report = check_task(task, problems=2, responses=20)

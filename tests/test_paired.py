@@ -107,6 +107,7 @@ def test_its_spread_is_that_of_seeds_and_problems_together() -> None:
     assert found.high - found.low == pytest.approx(2 * 1.96 * deviation, rel=0.04)
 
 
+@pytest.mark.slow
 def test_ten_seeds_are_covered_about_as_often_as_said_and_three_are_not() -> None:
     """300 studies whose seeds differ more than their problems: about 93 % of 10 seeds, about 80 % of 3."""
 

@@ -164,6 +164,7 @@ def test_a_change_means_something_else() -> None:
     assert other_meanings("Oslo") == other_meanings("") == {}
 
 
+@pytest.mark.slow
 @given(st.one_of(st.integers(), st.decimals(allow_nan=False, allow_infinity=False), st.text(max_size=20)))
 def test_changes_and_code_never_repeat_the_answer(answer: Any) -> None:
     text = str(answer)
@@ -259,6 +260,7 @@ def test_a_fixed_answer_that_is_truly_right_is_doubtful() -> None:
     assert checked(lax, accepts=is_right).found["blind"] and checked(lax, unique=True).found["blind"]
 
 
+@pytest.mark.slow
 def test_a_format_that_a_second_judge_alone_takes_is_a_note() -> None:
     def is_right(row: Mapping[str, Any], text: str) -> bool:
         try:
@@ -345,6 +347,7 @@ def test_a_withdrawn_answer_is_no_answer() -> None:
     assert {"withdrawn"} == {each.kind for each in checked(first).findings if each.check == "hedging"}
 
 
+@pytest.mark.slow
 def test_a_prompt_without_numbers_is_no_second_answer() -> None:
     """The last number of "28 Say it." is 28 wherever the prompt stands."""
     rows = [{"prompt": f"Say {word}.", "answer": n} for n, word in enumerate(questions.WORDS, 11)]
@@ -379,6 +382,7 @@ def test_each_check_has_a_class_and_a_severity() -> None:
     assert cure_of("blind", "passes", "all answers at once: 30 of 30") == cure_of("hedging", "any place")
 
 
+@pytest.mark.slow
 def test_a_check_says_whether_the_score_saw_the_last_line_alone() -> None:
     said = "; your function saw only the last line of each"
     assert str(checked(gce.task(WORDS, numbered, name="exact"))).split("\n")[0].endswith(said)
@@ -444,6 +448,7 @@ def test_without_known_answers_and_second_judge_the_gap_is_unknown() -> None:
 # New processes
 
 
+@pytest.mark.slow
 def test_what_differs_in_a_new_process_is_found() -> None:
     task = gce.task(WORDS, numbered, name="exact")
     report = checked(task, elsewhere=lambda asked, _seed: [[("right", 1.0)] for _ in asked])

@@ -60,10 +60,12 @@ def compare(measuring: Measuring, task: PerformanceTask, path: Path, source: str
     return measuring.compare(task, path / "task" / "base", candidate, **{"seed": 1, **more})
 
 
+@pytest.mark.slow
 def test_half_a_second_of_work_in_a_child_is_seen(measuring: Measuring) -> None:
     assert 0.45 <= measuring.check().seconds <= 1.0
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_loses_the_time_of_children_is_refused(measuring: Measuring) -> None:
     def start(shown: Shown = (), program: Program = "inside") -> Any:
         found = measuring._start(shown, program)
@@ -451,6 +453,7 @@ def test_accuracy_is_measured_once_for_each_tree(
     assert [each.name for each in called[4:]] == ["base", "candidate"], "another command, another number"
 
 
+@pytest.mark.slow
 def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:
     def start(shown: Shown = (), program: Program = "inside") -> Any:
         raise OSError("no such namespace")

@@ -39,6 +39,7 @@ def test_patch_makes_the_new_tree_but_for_what_it_refuses(
     assert applied(found, reverted(patch)) == base
 
 
+@pytest.mark.slow
 @given(TREES, TREES, PATTERNS)
 def test_path_outside_the_patterns_never_passes(
     base: dict[str, bytes], tree: dict[str, bytes], allowed: tuple[str, ...]

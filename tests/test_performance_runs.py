@@ -321,6 +321,7 @@ def test_prepared_sources_are_those_that_are_measured(
     assert "is not as it was prepared" in err
 
 
+@pytest.mark.slow
 def test_limit_on_the_cost_ends_a_run(
     gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

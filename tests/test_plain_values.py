@@ -45,6 +45,7 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert to_text(again) == text
 
 
+@pytest.mark.slow
 @given(PLAIN, PLAIN)
 def test_equal_text_means_equal_values(one: Any, other: Any) -> None:
     if to_text(one) == to_text(other):

@@ -140,6 +140,7 @@ def test_vllm_and_sglang_read_adapters_from_a_folder(kind: str, tmp_path: Path) 
         assert imitation.unloaded == [name] and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_what_a_server_cannot_do_is_one_error(tmp_path: Path) -> None:
     cases = [
         (Imitation("vllm"), None, "reads adapters from a folder"),
@@ -174,6 +175,7 @@ def run_with(url: str, **more: Any) -> Any:
     return gce.train(task=ADDITION, model=careless(None, None), progress=False, sampler=url, **SMALL, **more)
 
 
+@pytest.mark.slow
 def test_a_limit_stops_a_run_whose_sampler_differs() -> None:
     model = careless(None, None)
     with Served(policy_app(Shifted(model._answer))) as server:

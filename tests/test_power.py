@@ -180,6 +180,7 @@ def test_strategies_in_a_file_are_compared_with_zero_shot(tmp_path: Path, capsys
     assert f"{100 * mcnemar_power(100, (8 / 19 + 0.1) / 2, (8 / 19 - 0.1) / 2):.1f}" in out and "p (Holm)" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [

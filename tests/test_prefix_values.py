@@ -70,6 +70,7 @@ def test_a_prefix_that_could_not_be_judged_joins_the_next() -> None:
     assert [(each.tokens, each.segment) for each in found.prefixes] == [(0, ""), (2, "ab"), (3, "c")]
 
 
+@pytest.mark.slow
 @given(
     st.lists(REWARD, min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(1, 50), st.lists(REWARD, max_size=8)), max_size=30),
@@ -224,6 +225,7 @@ def test_shades() -> None:
 # A local model
 
 
+@pytest.mark.slow
 def test_a_greedy_answer_continued_from_its_prefix_ends_the_same() -> None:
     pytest.importorskip("mlx.core")
     from gce.app.loaded_model import load_model

@@ -307,6 +307,7 @@ def test_the_same_generator_gives_the_same_instance(preset: str) -> None:
         assert one == two != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_problems_do_not_depend_on_which_exact_solver_is_used(preset: str) -> None:
     """Only makespan and status are read, and those agree: branch and bound or CP-SAT, same instances."""

@@ -205,6 +205,7 @@ def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -
                     assert not [run for run in runs if f" {run} " in f" {text} "], turn.content
 
 
+@pytest.mark.slow
 def test_no_job_of_the_corpus_has_a_name_from_the_alphabets_of_the_shifts() -> None:
     held_out = {*LOWER, *CODE_WORDS}
     assert not held_out.intersection((*UPPER, *NAMES))

@@ -127,6 +127,7 @@ def call(source: str, value: object) -> object:
     return namespace["f"](value)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_code_of_a_step_does_what_the_generator_does(kind: Any) -> None:
     for number, family in enumerate(FAMILIES[kind]):

@@ -123,6 +123,7 @@ def test_what_is_written_is_read_as_the_same_instance(instance: Instance) -> Non
         assert canonical_digest(read) == canonical_digest(instance), "only names differ"
 
 
+@pytest.mark.slow
 @given(instance=projects(), data=st.data())
 @settings(max_examples=200)
 def test_a_damaged_file_is_read_or_refused_in_one_line(instance: Instance, data: st.DataObject) -> None:
@@ -271,6 +272,7 @@ def test_hostile_files_are_refused_in_bounded_time(text: str) -> None:
             parse(text)
 
 
+@pytest.mark.slow
 def test_the_densest_file_is_read_in_bounded_time() -> None:
     labels = [f"x{j}" for j in range(MOST_JOBS - 2)]
     edges = [(labels[i], labels[k]) for i in range(len(labels)) for k in range(i + 1, len(labels))]

@@ -83,6 +83,7 @@ def test_a_prompt_is_read_by_hand() -> None:
         assert old in text and not restates(HOUSE, text.replace(old, new)), (old, new)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(instances(), st.sampled_from([TAUGHT, UNSEEN]), st.booleans(), st.integers(0, 999))
 def test_every_prompt_is_read_back(instance: Instance, phrases: Any, answer_only: bool, seed: int) -> None:
@@ -285,6 +286,7 @@ def nervous(messages: list[dict[str, Any]]) -> str:
     return "no" if "violin" in messages[-1]["content"] else right or ""
 
 
+@pytest.mark.slow
 def test_the_table_by_hand() -> None:
     found = attack("scheduling", nervous, attacks=["distractors", "sections"], edits=[0, 8], tiers=["T0"], n=8)
     assert found.unattacked["T0"].correct == found.unattacked["T0"].n == 8

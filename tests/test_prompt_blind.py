@@ -215,6 +215,7 @@ def test_fitting_gives_what_the_verifier_would(tier: str, count: int) -> None:
         assert [starts[label] for label in arrange(training[0].instance.labels)] == slow
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data())
 def test_counting_agrees_with_the_verifier(data: st.DataObject) -> None:

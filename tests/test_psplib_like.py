@@ -73,6 +73,7 @@ def test_the_same_seed_draws_the_same_problem_whatever_the_solver() -> None:
     assert first != draw_problem(task, "psplib-like", "J30", "test", 1)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=60)
 def test_a_short_schedule_is_feasible_and_no_shorter_than_the_optimum(rng: random.Random) -> None:

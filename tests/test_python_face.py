@@ -280,6 +280,7 @@ def test_parts_are_lines_and_escaped_html() -> None:
 # Check, audit, report
 
 
+@pytest.mark.slow
 def test_check_and_audit_take_tasks_and_names_and_print_what_the_commands_print(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

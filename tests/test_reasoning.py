@@ -224,6 +224,7 @@ def test_every_step_is_true_on_drawn_problems(preset: str) -> None:
                 assert statuses(instance, text) == ["true"] * text.count("\n")
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8), data=st.data())
 def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObject) -> None:
     """Zero durations, unused resources, jobs without demand: nothing true is called false."""

@@ -101,6 +101,7 @@ def test_what_shows_a_redaction_shows_no_key() -> None:
     assert KEY not in repr(redaction) + str(redaction) + repr(html.escape(str(redaction)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [KEY, "s" * 40, "ab" * 100, "\\" * 20, "\\" * 41, "x\\n/" * 9])
 @pytest.mark.parametrize("unit", ["a", "s", "s ", "%73", "ab", "\\", "\\n", "&#0", "&#00000000", "x\\n", "\u200b", "/"])
 def test_time_grows_with_the_text(key: str, unit: str) -> None:

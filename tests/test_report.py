@@ -270,6 +270,7 @@ def test_metrics_of_a_run_of_an_algorithm_with_ratios_are_drawn(tmp_path: Path, 
     assert found["Replay buffer"]["figures"] == {} and "does not use the buffer" in found["Replay buffer"]["words"][0]
 
 
+@pytest.mark.slow
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
     assert cli.main(study) == 0

@@ -47,6 +47,7 @@ def evaluated(tmp_path: Path) -> Path:
     return tmp_path / "answers.jsonl"
 
 
+@pytest.mark.slow
 def test_a_row_of_answers_with_several_verdicts_is_not_a_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

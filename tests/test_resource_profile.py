@@ -205,6 +205,7 @@ def test_overloads_are_what_counting_hour_by_hour_finds(case: Any) -> None:
     assert overloads(instance, starts) == expected
 
 
+@pytest.mark.slow
 @given(case=schedules(), data=st.data())
 def test_a_job_fits_first_where_counting_hour_by_hour_finds_room(case: Any, data: st.DataObject) -> None:
     """Beside jobs that keep the capacities."""

@@ -502,6 +502,7 @@ except BadInput as exc:
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(root: Path) -> None:
     committed(root)
     holder = run_python(HOLD, root)

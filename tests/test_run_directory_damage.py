@@ -316,6 +316,7 @@ for name in os.listdir(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files_leaves_the_last_commit(whole: Path, tmp_path: Path) -> None:
     """The real thing: the kernel refuses to write past so many bytes, in a checkpoint's file or in SQLite's log."""
     sizes = [0, 1, 100, 350, 1000, 5000]

@@ -96,6 +96,7 @@ def test_the_attacks_can_succeed(tmp_path: Path) -> None:
     assert escaped >= {"a secret's file", "a server here"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("niceness", [-5, -20])
 def test_a_program_has_no_higher_priority_than_usual_where_gce_has_one(
     niceness: int, start: Callable[[], SandboxProcess]
@@ -117,6 +118,7 @@ def test_a_program_has_no_higher_priority_than_usual_where_gce_has_one(
     assert ran.stdout.split()[1:] == ["returned", "0"] and int(ran.stdout.split()[0]) < 0, ran.stderr
 
 
+@pytest.mark.slow
 def test_no_process_is_left(start: Callable[[], SandboxProcess]) -> None:
     sleeping = "import os, time\ndef f(x):\n    os.fork()\n    time.sleep(1000)"
     before = descendants(os.getpid())
@@ -236,6 +238,7 @@ def test_a_sandbox_that_cannot_be_started_is_no_verdict() -> None:
 READY = "import sys, os, time\nos.write(1, (5).to_bytes(4, 'big') + b'ready')\nos.read(0, 10**6)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "status"),
     [

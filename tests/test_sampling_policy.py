@@ -291,6 +291,7 @@ class TestSecondWave:
     def test_hundreds_find_a_place(self) -> None:
         assert second_wave({"hard": (False,) * 300}, 400) == {"hard": 300}
 
+    @pytest.mark.slow
     @given(GROUPS, st.integers(0, 100))
     def test_all_rollouts_are_given_while_there_is_room(self, groups: Any, rollouts: int) -> None:
         extra = second_wave(groups, rollouts)

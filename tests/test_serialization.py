@@ -154,6 +154,7 @@ RECORDS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(RECORDS)
 def test_a_record_survives_json(record: Any) -> None:
     plain = to_plain(record)

@@ -201,6 +201,7 @@ def test_a_new_task_passes_its_own_tests_and_works_with_other_commands(
     assert gce(capsys, "audit", "--task", "capitals:TASK", "--n", "200", "--fit", "200")[0] == 0
 
 
+@pytest.mark.slow
 def test_the_generated_tests_find_a_verifier_that_was_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gce.testing.verifiers.check import check_task
 

@@ -163,6 +163,7 @@ class TestMeanOfTiers:
         assert 0.0 <= estimate.low <= estimate.value + 1e-12
         assert estimate.value - 1e-12 <= estimate.high <= 1.0
 
+    @pytest.mark.slow
     @given(st.lists(COUNTS, min_size=2, max_size=6))
     def test_the_order_of_tiers_does_not_matter(self, tiers: list[Any]) -> None:
         assert mean_of_tiers(wilson(*one) for one in tiers) == mean_of_tiers(wilson(*one) for one in reversed(tiers))
@@ -248,6 +249,7 @@ class TestMeanDifference:
         wide, narrow = (mean_difference([wilson(7, 10)], [wilson(3, 10)], confidence=c) for c in (0.95, 0.5))
         assert wide.low < narrow.low < narrow.high < wide.high
 
+    @pytest.mark.slow
     @given(st.lists(COUNTS, min_size=1, max_size=6), st.lists(COUNTS, min_size=1, max_size=6))
     def test_it_holds_the_difference_of_the_means(self, after: list[Any], before: list[Any]) -> None:
         later, earlier = [wilson(*one) for one in after], [wilson(*one) for one in before]
@@ -445,6 +447,7 @@ class TestPairedDifference:
             covered += found.low <= truth <= found.high
         assert covered >= 930
 
+    @pytest.mark.slow
     @given(st.lists(COUNTS, min_size=1, max_size=5))
     def test_turned_round_it_changes_sign(self, tiers: list[Any]) -> None:
         one = paired_difference([(correct, 0, n) for correct, n in tiers])

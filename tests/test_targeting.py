@@ -145,6 +145,7 @@ def test_more_than_the_model_has_is_refused(values: dict[str, Any], said: str) -
         training_lines(settings_from(values))
 
 
+@pytest.mark.slow
 def test_a_recipe_takes_all_blocks_of_a_smaller_model() -> None:
     """The reference adapts the last 8; the shipped model has 5."""
     pytest.importorskip("mlx_lm")

@@ -505,6 +505,7 @@ def test_a_digest_may_be_any_text() -> None:
 # A source of problems
 
 
+@pytest.mark.slow
 def test_a_source_draws_what_is_drawn_without_one() -> None:
     """In any order: what it has drawn says how soon it is done, never what comes."""
     source = ProblemSource(SCHEDULING)

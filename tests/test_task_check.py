@@ -264,6 +264,7 @@ def test_each_cure_stands_once_and_of_many_holes_the_first_that_it_mends() -> No
     assert "decimals" in evolve(clean, findings=tuple(places), found={"hedging": 3}, notes=(doubtful,)).table()
 
 
+@pytest.mark.slow
 def test_a_report_is_plain_data() -> None:
     report = attack(fuzz.PLANTED["raises on odd digits"][0])
     assert from_plain(TaskReport, json.loads(json.dumps(to_plain(report)))) == report

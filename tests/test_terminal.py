@@ -269,6 +269,7 @@ def test_the_heads_of_tables_stand_out_on_a_terminal_alone(monkeypatch: pytest.M
     assert "\x1b" not in screen.getvalue()
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=9), st.integers(40, 200))
 def test_a_table_fits_the_screen_and_loses_nothing(widths: list[int], screen: int) -> None:
     """Unless one column beside the first is too wide alone."""

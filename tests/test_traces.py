@@ -274,6 +274,7 @@ def test_what_is_there_already_is_left_alone(run: Path, tmp_path: Path, capsys: 
     assert (tmp_path / "valid.jsonl").read_text() == "mine" and not (tmp_path / "train.jsonl").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["few-shot", "multi-turn"])
 def test_problems_are_held_out_of_conversations_that_begin_with_something_else(strategy: str, tmp_path: Path) -> None:
     """Few-shot examples stand before the problem's own prompt."""

@@ -214,6 +214,7 @@ def test_only_what_the_grammar_refused_has_a_meaning_to_guess() -> None:
     assert "meant" not in verify(HOUSE, "Answer: A 0, B 1, C 0").measures
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data: st.DataObject) -> None:
     case = data.draw(scheduled_instances(min_jobs=2))
@@ -224,6 +225,7 @@ def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data: 
 # Independent checkers
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_event_sweep_agrees_with_a_walk_over_every_time_step(case: Any) -> None:
     instance, starts = case
@@ -240,6 +242,7 @@ def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case: Any, data: st.Da
     assert {(v.kind, v.about, v.found, v.bound) for v in found} == faults(instance, part)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_cp_sat_with_fixed_starts_agrees(case: Any) -> None:
     pytest.importorskip("ortools")
@@ -247,6 +250,7 @@ def test_cp_sat_with_fixed_starts_agrees(case: Any) -> None:
     assert (judge(instance, starts) == ()) == cp_sat_accepts(instance, starts)
 
 
+@pytest.mark.slow
 @given(scheduled_instances(), st.data())
 def test_schedules_right_by_construction_are_right(case: Any, data: st.DataObject) -> None:
     verdict = verify(case.instance, data.draw(renderings(case.starts)))
@@ -407,6 +411,7 @@ def test_moving_one_start_across_a_tight_constraint_flips_the_verdict(
 any_str = st.text(st.characters(exclude_categories=()), max_size=200)
 
 
+@pytest.mark.slow
 @given(any_str | hostile_responses(HOUSE.labels))
 def test_any_text_gets_a_verdict_and_a_feedback(text: Any) -> None:
     verdict = verify(HOUSE, text)

@@ -74,6 +74,7 @@ def refused(answer: Any, status: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_problem_is_drawn_and_answers_to_it_are_judged_as_gce_verify_does(client: Client) -> None:
     drawn = client.get("/api/v1/problems", params={"task": "scheduling", "tier": "T0", "seed": "3"}).json()
     assert drawn["key"] == PROBLEM

@@ -344,6 +344,7 @@ def test_figures_are_csv_in_which_nothing_is_a_formula(tmp_path: Path) -> None:
     assert {row[1] for row in rows[1:]} == {"'@x", "'-y"} and rows[1][2] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

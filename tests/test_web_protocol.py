@@ -59,6 +59,7 @@ def padded(size: int) -> bytes:
 LONG = b"x" * (MOST_OF_A_HEAD + PIECE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "request_",
     [

@@ -296,6 +296,7 @@ def test_a_run_is_deleted_and_restored(client: TestClient, folder: Path) -> None
     assert client.post("/trash/..%2f..%2fx/restore", data={"csrf": csrf(client)}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_run_in_use_is_not_deleted(tmp_path: Path) -> None:
     with (
         RunDirectory.create(tmp_path / "mine", {"settings": to_plain(TrainSettings())}),

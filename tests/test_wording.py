@@ -177,6 +177,7 @@ def check_told(instance: Instance, prompt: str, wordings: Patterns = PATTERNS, i
     return told
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
 def test_unseen_words_say_the_same(instance: Instance, rng: random.Random) -> None:
     check_told(instance, prompt_text(instance, rng, phrases=UNSEEN), UNSEEN_PATTERNS, UNSEEN_ITEM)
@@ -196,6 +197,7 @@ def test_no_sentence_of_the_unseen_words_is_taught() -> None:
     assert len(unseen) >= 6 and not unseen & clauses(taught)
 
 
+@pytest.mark.slow
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
 def test_a_prompt_states_every_constraint_and_no_other(instance: Instance, rng: random.Random) -> None:
     """Read back line by line: the numbers and labels of the instance, of any mixture of families."""
