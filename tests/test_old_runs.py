@@ -111,6 +111,7 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
         "executor.kind",
     }
     newer |= {"executor.workers", "executor.address", "executor.gpus_per_worker"}
+    newer |= {"executor.schedule", "executor.staleness"}
     newer |= {"objective.clip_high", "objective.importance_cap", "model.sampler", "model.precision"}
     newer |= {"buffer.random_rates", "evaluation.shifts", "evaluation.also_measure", "rollouts.governor"}
     newer |= {"objective.credit", "objective.credit_samples", "evaluation.keep_every", "model.load_in_4bit"}

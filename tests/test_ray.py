@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ from gce.adapters.executors import ray_workers
 from gce.adapters.executors.ray_workers import RayWorkers
 from gce.app.cli import main
 from gce.app.settings.records import ExecutorSettings
+from gce.app.training import ahead, loop, sampling
+from gce.app.training.updates import learn
 from gce.app.wiring.executors import executor_of
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput, GceError, MissingExtra
@@ -264,3 +267,98 @@ def test_too_few_machines_and_no_cluster_are_said_in_one_line(nodes: Nodes) -> N
 
 def test_settings_that_do_not_matter_are_not_kept() -> None:
     assert set(to_plain(ExecutorSettings())) == {"runner"}
+
+
+ASYNC: dict[str, Any] = {"schedule": "async", "staleness": 1}
+LONGER: dict[str, Any] = {"stopping": {"iterations": 4}, "objective": {"algorithm": "grpo"}}
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)["iterations"]
+    return found
+
+
+def test_rollouts_of_coming_iterations_are_written_with_older_weights_whatever_takes_how_long(nodes: Nodes) -> None:
+    """Iterations 1 and 2 with the weights of the start, 3 with those after 1, 4 with those after 2."""
+    late = kept(where(nodes) | ASYNC, **LONGER)
+    assert [record.get("staleness", 0) for record in records(late[0])] == [0, 1, 1, 1]
+    written: dict[int, set[str]] = {}
+    for rollout in json.loads(late[0])["rollouts"]:
+        written.setdefault(rollout["iteration"], set()).add(rollout["policy"])
+    assert {len(policies) for policies in written.values()} == {1}, "an iteration is written by one version"
+    assert written[1] == written[2] != written[3] != written[4]
+    assert kept(where(nodes) | ASYNC, **LONGER) == late
+    assert kept(where(nodes), **LONGER) != late
+    much = kept(where(nodes) | ASYNC | {"staleness": 9}, **LONGER)
+    assert [record.get("staleness", 0) for record in records(much[0])] == [0, 1, 2, 3]
+    assert len({rollout["policy"] for rollout in json.loads(much[0])["rollouts"]}) == 1
+
+
+def test_the_learner_works_while_the_next_rollouts_are_sampled(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    inner = sampling.sample
+
+    def sampled(run: Any, state: Any, number: int) -> Any:
+        begun.append(number)
+        return inner(run, state, number)
+
+    def slow_learn(*given: Any) -> Any:
+        time.sleep(1.0)
+        assert len(begun) == min(given[1] + 1, 3), "the next wave has begun"
+        return learn(*given)
+
+    monkeypatch.setattr(ahead, "sample", sampled)
+    monkeypatch.setattr(loop, "learn", slow_learn)
+    gce.train(**SMALL | {"stopping": {"iterations": 3}}, executor=where(nodes) | ASYNC, progress=False)
+    assert begun == [1, 2, 3]
+
+
+def test_a_run_with_rollouts_ahead_resumes_from_its_last_commit_and_loses_no_rollout(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """What was sampled and not learned from is sampled anew, with the weights of the last commit."""
+    settings = SMALL | {"stopping": {"iterations": 1}}
+    gce.train(**settings, executor=where(nodes) | ASYNC, run=tmp_path / "run", progress=False)
+    result = gce.resume(tmp_path / "run", iterations=4, progress=False)
+    with result.run() as run:
+        found = [record.get("staleness", 0) for record in run.read("iterations")]
+        keys = [rollout["key"] for rollout in run.read("rollouts")]
+    assert found == [0, 0, 1, 1]
+    assert len(keys) == len(set(keys)) and {key.split("/")[0] for key in keys} == {"1", "2", "3", "4"}
+    problems = [key.rpartition("/")[0].partition("/")[2] for key in keys]
+    assert max(problems.count(problem) for problem in problems) <= 8, "no problem is drawn twice"
+
+
+def test_what_goes_wrong_while_sampling_ahead_ends_the_run_in_one_line(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = sampling.sample
+
+    def failing(run: Any, state: Any, number: int) -> Any:
+        if number == 2:
+            raise GceError("the wave was lost")
+        return inner(run, state, number)
+
+    monkeypatch.setattr(ahead, "sample", failing)
+    with pytest.raises(GceError, match="the wave was lost"):
+        gce.train(**SMALL, executor=where(nodes) | ASYNC, progress=False)
+
+
+def test_a_run_whose_time_is_over_drops_what_is_sampled_ahead(nodes: Nodes) -> None:
+    result = gce.train(**SMALL | {"stopping": {"iterations": 500, "minutes": 0.1}}, executor=where(nodes) | ASYNC)
+    assert 0 < result.summary["iterations"] < 500
+    assert threading.active_count() < 20
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        ({"schedule": "async"}, "--executor ray|executor.kind"),
+        ({"kind": "ray", "staleness": 2}, "async"),
+        ({"kind": "ray", "schedule": "async", "staleness": 0}, "staleness"),
+        ({"kind": "ray", "schedule": "later"}, "sync or async|sync, async"),
+    ],
+)
+def test_schedules_that_cannot_be_kept_are_refused(executor: dict[str, Any], said: str) -> None:
+    with pytest.raises(GceError, match=said):
+        gce.train(**SMALL, executor=executor, progress=False)

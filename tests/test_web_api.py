@@ -347,6 +347,7 @@ def test_the_default_settings_are_offered() -> None:
 def test_the_form_of_a_new_run_has_every_setting_and_reads_what_it_writes(client: Client) -> None:
     page = client.get("/new").text
     elsewhere = {"executor.kind", "executor.workers", "executor.address", "executor.gpus_per_worker"}
+    elsewhere |= {"executor.schedule", "executor.staleness"}
     hidden = {"model.adapter", "model.sampler", "model.sampler_folder", "model.sampler_difference_limit", *elsewhere}
     assert {name for name in all_settings() if f'name="{name}"' in page} == set(all_settings()) - hidden
     form = {**form_of(client, "/new"), "lora.rank": "3", "stopping.until": "0.9", "curriculum.ladder": "true"}

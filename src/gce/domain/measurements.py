@@ -252,6 +252,8 @@ class IterationRecord:
 
     credit_tokens: int = field(default=0, metadata=OMIT_DEFAULT)
     """Tokens of continuations that were sampled to value the prefixes of answers."""
+    staleness: int = field(default=0, metadata=OMIT_DEFAULT)
+    """How many iterations were learned between the weights that wrote the rollouts and those that learn from them."""
 
     @property
     def graded(self) -> bool:

@@ -157,6 +157,15 @@ class Dealing(Sampler, Protocol):
 
 
 @runtime_checkable
+class Freezable(Sampler, Protocol):
+    """A sampler whose weights of a moment can be sampled from later. It is no capability of its own."""
+
+    def frozen(self) -> Sampler:
+        """Return a sampler with the weights of now, which no update changes, and which another thread may use."""
+        ...
+
+
+@runtime_checkable
 class Caching(Protocol):
     """A model that keeps intermediate results between calls, to save time."""
 

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from threading import RLock
 from typing import Any, TypeVar
 
 from attrs import define, evolve, frozen
@@ -116,6 +117,8 @@ class RayWorkers:
         self._stored: deque[tuple[object, Any]] = deque(maxlen=_KEPT)
         self._started = False
         self._reported = time.monotonic()
+        self._lock = RLock()
+        """Of all that is known of workers: several threads may `map` at once."""
 
     def map(self, work: Callable[[Spec], Iterable[Result]], specs: Iterable[Spec]) -> Iterator[Result]:
         """See `Executor`; results of a specification come when it is finished, while further ones are taken.
@@ -124,35 +127,43 @@ class RayWorkers:
             BadInput: there is no such cluster, or it has too few resources.
             GceError: a specification's worker died again and again, or no worker can be started.
         """
-        self._start()
-        held, left, size = self._in_store(work), iter(specs), 1
+        with self._lock:
+            self._start()
+            held = self._in_store(work)
+        left, size = iter(specs), 1
         again, running = deque[_Batch](), dict[Any, tuple[_Worker, _Batch]]()
         try:
             while True:
                 while (worker := self._free(len(running), deep=size > 1)) is not None:
+                    # Taking specifications may itself call `map`, so others must not wait for it.
                     batch = again.popleft() if again else _Batch(tuple(islice(left, size)))
                     if not batch.specs:
                         break
-                    running[worker.process.work.remote(held, batch.specs)] = worker, batch
-                    worker.busy += 1
+                    with self._lock:
+                        running[worker.process.work.remote(held, batch.specs)] = worker, batch
+                        worker.busy += 1
                 if not running:
                     return
                 for reference in self._finished(running):
                     worker, batch = running.pop(reference)
-                    worker.busy -= 1
                     try:
                         seconds, found = ray.get(reference)
                     except RayError as error:
-                        again.append(self._lost(worker, batch, error))
+                        with self._lock:
+                            worker.busy -= 1
+                            again.append(self._lost(worker, batch, error))
                         continue
-                    worker.done += len(found)
+                    with self._lock:
+                        worker.busy -= 1
+                        worker.done += len(found)
                     size = max(1, min(_MOST_IN_A_BATCH, int(_BATCH_SECONDS * len(found) / max(seconds, 1e-9))))
                     for results in found:
                         yield from results
         finally:
-            for reference, (worker, _) in running.items():
-                worker.busy -= 1
-                ray.cancel(reference)
+            with self._lock:
+                for reference, (worker, _) in running.items():
+                    worker.busy -= 1
+                    ray.cancel(reference)
 
     def close(self) -> None:
         """End the workers, and the cluster where it was started here."""
@@ -219,20 +230,23 @@ class RayWorkers:
 
         Waits if there is none at all. A call with nothing running gets one in any case: others may keep all busy.
         """
-        self._look()
-        if not any(worker.place for worker in self._workers) and not running:
-            self._wait()
-        ready = [worker for worker in self._workers if worker.place]
-        if not ready or running >= len(self._workers) + _QUEUED:
-            return None
-        found = min(ready, key=lambda worker: worker.busy)
-        return found if found.busy <= deep or not running else None
+        with self._lock:
+            self._look()
+            if not any(worker.place for worker in self._workers) and not running:
+                self._wait()
+            ready = [worker for worker in self._workers if worker.place]
+            if not ready or running >= len(self._workers) + _QUEUED:
+                return None
+            found = min(ready, key=lambda worker: worker.busy)
+            return found if found.busy <= deep or not running else None
 
     def _finished(self, running: dict[Any, Any]) -> list[Any]:
         """Wait until batches are finished or a worker is ready; return the batches."""
-        starting = [worker.starting for worker in self._workers if not worker.place]
+        with self._lock:
+            starting = [worker.starting for worker in self._workers if not worker.place]
         ready, _ = ray.wait([*running, *starting], num_returns=1, timeout=_SECONDS_BETWEEN_REPORTS)
-        self._report()
+        with self._lock:
+            self._report()
         return [reference for reference in ready if reference in running]
 
     def _wait(self) -> None:

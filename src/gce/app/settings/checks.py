@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gce.app.settings.records import ADMISSION, TrainSettings, all_settings
+from gce.app.settings.records import ADMISSION, ASYNC, TrainSettings, all_settings
 from gce.app.settings.values import flat_values
+from gce.app.wiring.executors import RAY
 from gce.domain.algorithms import Algorithm
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.errors import SettingError
@@ -126,6 +127,21 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "objective.credit_samples",
             "{objective.credit_samples} is the number of continuations of a prefix",
             "it needs {objective.credit} prefix-value",
+        )
+    executor = settings.executor
+    if executor.schedule == ASYNC and executor.kind != RAY:
+        raise _conflict(
+            settings,
+            "executor.schedule",
+            "{executor.schedule} async samples rollouts on workers of Ray while the learner works",
+            "it needs {executor.kind} ray",
+        )
+    if executor.schedule != ASYNC and executor.staleness != all_settings()["executor.staleness"].default:
+        raise _conflict(
+            settings,
+            "executor.staleness",
+            "{executor.staleness} is how many iterations the weights that write rollouts are behind",
+            "it needs {executor.schedule} async",
         )
     if algorithm.weigh is not None:
         _check_without_buffer(settings)

@@ -150,3 +150,5 @@ class TrainKeywords(StoppingKeywords, total=False):
     workers: int
     address: str
     gpus_per_worker: float
+    schedule: str
+    staleness: int

@@ -71,6 +71,7 @@ from gce.errors import SettingError
 
 __all__ = [
     "ADMISSION",
+    "ASYNC",
     "WARM_UP_PART",
     "BufferSettings",
     "CurriculumSettings",
@@ -96,6 +97,8 @@ ADMISSION = ChoiceOrShare(("verified", *CHANGES_REWARDS), "top:")
 Bootstrap = Literal["none", "few-shot"]
 ExampleMaker = Literal["heuristic", "solver"]
 
+SYNC, ASYNC = "sync", "async"
+"""Of `executor.schedule`."""
 WARM_UP_PART = 60
 """Steps of a warm-up that are lost at most where it is cut off."""
 
@@ -655,6 +658,22 @@ class ExecutorSettings:
         "GPUs of a worker of Ray; below 1, several workers share one",
         flag="--gpus-per-worker",
         unit="GPUs",
+        omit_default=True,
+    )
+    schedule: str = setting(
+        SYNC,
+        Choice((SYNC, ASYNC)),
+        "sync: rollouts are written with the weights of the iteration before; async: workers of Ray sample rollouts of "
+        "the next iterations while the learner works",
+        flag="--schedule",
+        omit_default=True,
+    )
+    staleness: int = setting(
+        1,
+        ITERATIONS,
+        "with {executor.schedule} async: how many iterations the weights that write rollouts are behind",
+        flag="--staleness",
+        unit="iterations",
         omit_default=True,
     )
 

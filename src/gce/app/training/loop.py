@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, ask, check_answers
+from gce.app.training.ahead import Sampling, sampling
 from gce.app.training.credit import credited
 from gce.app.training.cut_off import first_cut_off
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import ALL_ITERATIONS, commit, iteration_record
 from gce.app.training.sampler_difference import sampler_difference
-from gce.app.training.sampling import rewards_by_tier, sample, without_failed
+from gce.app.training.sampling import Sampled, rewards_by_tier, without_failed
 from gce.app.training.state import Run, RunState, next_state
 from gce.app.training.time_limit import in_minutes, is_over, stage
 from gce.app.training.updates import admit_traces, learn, warm_up
@@ -31,18 +32,19 @@ def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationReco
     Raises:
         TimeIsUp: the run's time is over within an iteration, of which nothing is committed.
     """
-    while not why_stop(run, state):
-        state, record = _iteration(run, state)
-        yield state, record
+    with sampling(run) as sample:
+        while not why_stop(run, state):
+            state, record = _iteration(run, state, sample)
+            yield state, record
 
 
-def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
+def _iteration(run: Run, state: RunState, sample: Sampling) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
     warming_up = state.updates < run.settings.demonstrations.warm_up
-    drawn, sampled, sampling = (state.drawn, [], 0.0) if warming_up else sample(run, state, number)
+    wave = Sampled(state.drawn, [], 0.0) if warming_up else sample(state, number)
 
     began = run.clock.now()
-    sampled = credited(run, number, sampled)
+    sampled = credited(run, number, wave.rollouts)
     rollouts = without_failed(sampled)
     showed = rewards_by_tier(run.tiers, rollouts)
     if not warming_up and state.iteration == state.warm_ups:
@@ -59,9 +61,11 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     dev = _dev_answers(run) if _dev_is_due(run, state, updates, warming_up=warming_up) else []
     looked = run.clock.now()
 
-    seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
-    record = iteration_record(run, state, sampled, buffer, admitted, reports, dev, seconds, apart)
-    state = next_state(state, record, showed, drawn, buffer, updates, warming_up=warming_up)
+    seconds = {"sample": wave.seconds, "train": learned - began, "evaluate": looked - learned}
+    record = iteration_record(
+        run, state, sampled, buffer, admitted, reports, dev, seconds, apart, staleness=wave.staleness
+    )
+    state = next_state(state, record, showed, wave.drawn, buffer, updates, warming_up=warming_up)
     commit(run, state, record, sampled, admitted)
     run.watcher.iteration(record)
     return state, record

@@ -97,10 +97,12 @@ def iteration_record(
     dev: Sequence[Answer],
     seconds: Mapping[str, float],
     apart: float | None = None,
+    *,
+    staleness: int = 0,
 ) -> IterationRecord:
     """The record of the iteration after `state`: what was sampled, admitted, learned and measured.
 
-    `apart` is the difference of learner and sampler where the steps do not tell it.
+    `apart` is the difference of learner and sampler where the steps do not tell it. `staleness`: see `Sampled`.
     """
     rollouts = without_failed(sampled)
     taken = [report for report in reports if report.tokens]
@@ -121,6 +123,7 @@ def iteration_record(
         metrics=_metrics(run, state, rollouts, taken, apart),
         saved=_saved(run, sampled),
         credit_tokens=_credit_tokens(sampled),
+        staleness=staleness,
     )
 
 

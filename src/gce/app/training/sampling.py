@@ -51,6 +51,7 @@ from gce.errors import BadInput
 
 __all__ = [
     "Rollout",
+    "Sampled",
     "as_predicted",
     "groups_of",
     "rewards_by_tier",
@@ -135,8 +136,20 @@ class Rollout:
         return self.judged.completion.finish_reason != "context" and self.turns != ()
 
 
-def sample(run: Run, state: RunState, number: int) -> tuple[Mapping[str, int], list[Rollout], float]:
-    """Problems that each tier has had since the start, the iteration's rollouts, and seconds they took.
+@frozen
+class Sampled:
+    """What was sampled for an iteration."""
+
+    drawn: Mapping[str, int]
+    """Problems that each tier has had since the start."""
+    rollouts: list[Rollout]
+    seconds: float
+    staleness: int = 0
+    """How many iterations were learned between the weights that wrote it and those that learn from it."""
+
+
+def sample(run: Run, state: RunState, number: int) -> Sampled:
+    """Sample an iteration's rollouts with the model's weights of now.
 
     Raises:
         LowCoverage: too many failed.
@@ -149,7 +162,7 @@ def sample(run: Run, state: RunState, number: int) -> tuple[Mapping[str, int], l
         _check_coverage(run, number, rollouts)
         said = f"{failed[0].problem.tier}: {failed[0].reason}"
         run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and are excluded; {said}")
-    return drawn, rollouts, seconds
+    return Sampled(drawn, rollouts, seconds)
 
 
 def _check_coverage(run: Run, number: int, rollouts: Sequence[Rollout]) -> None:

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
-from gce.ports.model import Adaptable, Learner, Probe, Sampler, Scorer
+from gce.ports.model import Adaptable, Freezable, Learner, Probe, Sampler, Scorer
 
 __all__ = ["AdaptableSampler", "FullModel", "WithSampler"]
 
@@ -58,11 +58,24 @@ class WithSampler:
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`."""
+        self._take_adapter()
+        return _Labelled(self.info(), self._sampler).sample(requests)
+
+    def frozen(self) -> Sampler:
+        """See `gce.ports.model.Freezable`.
+
+        Raises:
+            TypeError: the sampler cannot be frozen.
+        """
+        self._take_adapter()
+        if not isinstance(self._sampler, Freezable):
+            raise TypeError(f"{type(self._sampler).__name__} samples with the weights of the moment alone")
+        return _Labelled(self.info(), self._sampler.frozen())
+
+    def _take_adapter(self) -> None:
         if not self._current and self._learner.info().adapted_layers:
             self._sampler.restore(self._learner.state())
         self._current = True
-        identity = self.info().identity
-        return (evolve(completion, policy=identity) for completion in self._sampler.sample(requests))
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -92,3 +105,19 @@ class WithSampler:
         """See `gce.ports.model.Probe`."""
         self._current = False
         self._learner.attach(layers)
+
+
+@frozen(eq=False)
+class _Labelled:
+    """A sampler whose completions tell another identity. Has `Sampler` of `gce.ports.model`."""
+
+    _info: ModelInfo
+    _sampler: Sampler
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`."""
+        return self._info
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`."""
+        return (evolve(completion, policy=self._info.identity) for completion in self._sampler.sample(requests))

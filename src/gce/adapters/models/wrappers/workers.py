@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from attrs import frozen
+
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState
 from gce.domain.models import ModelInfo
 from gce.errors import ModelError
 from gce.ports.executor import Executor
-from gce.ports.model import Adaptable, Dealing
+from gce.ports.model import Adaptable, Dealing, Sampler
 
 __all__ = ["AdaptableDealer", "OnWorkers", "SampleShare"]
 
@@ -24,7 +26,7 @@ class AdaptableDealer(Dealing, Adaptable, Protocol):
 
 
 class OnWorkers:
-    """The sampler `model`, computed elsewhere. Has `Sampler` and `Adaptable` of `gce.ports.model`.
+    """The sampler `model`, computed elsewhere. Has `Adaptable` and `Freezable` of `gce.ports.model`.
 
     The completions are those of `model`, because it deals the shares from the requests alone.
     """
@@ -37,7 +39,7 @@ class OnWorkers:
         self._learns = learns
         self._executor = executor
         self._sample_share = sample_share
-        self._bound: tuple[str, Callable[[Sequence[SampleRequest]], Iterable[Completion]]] | None = None
+        self._frozen: _Frozen | None = None
         self._state: ModelState | None = None
 
     def info(self) -> ModelInfo:
@@ -49,7 +51,16 @@ class OnWorkers:
         if not self._learns:
             self._model.restore(state)
         self._state = state
-        self._bound = None
+        self._frozen = None
+
+    def frozen(self) -> Sampler:
+        """See `gce.ports.model.Freezable`."""
+        if self._frozen is None:
+            info = self._model.info()
+            # One object for all calls with these weights, which an executor may send once.
+            work = partial(self._sample_share, info.identity, self._state)
+            self._frozen = _Frozen(info, self._model.deal, work, self._executor)
+        return self._frozen
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`.
@@ -57,19 +68,29 @@ class OnWorkers:
         Raises:
             ModelError: a worker had other weights.
         """
-        if self._bound is None:
-            identity = self._model.info().identity
-            # One object for all calls with these weights, which an executor may send once.
-            self._bound = identity, partial(self._sample_share, identity, self._state)
-        return self._completions(*self._bound, self._model.deal(requests))
+        return self.frozen().sample(requests)
 
-    def _completions(
-        self,
-        identity: str,
-        work: Callable[[Sequence[SampleRequest]], Iterable[Completion]],
-        shares: Sequence[Sequence[SampleRequest]],
-    ) -> Iterator[Completion]:
-        for completion in self._executor.map(work, shares):
+
+@frozen(eq=False)
+class _Frozen:
+    """The sampler with the weights of a moment. Has `Sampler` of `gce.ports.model`."""
+
+    _info: ModelInfo
+    _deal: Callable[[Sequence[SampleRequest]], list[list[SampleRequest]]]
+    _work: Callable[[Sequence[SampleRequest]], Iterable[Completion]]
+    _executor: Executor
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`."""
+        return self._info
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `OnWorkers.sample`."""
+        return self._completions(self._deal(requests))
+
+    def _completions(self, shares: Sequence[Sequence[SampleRequest]]) -> Iterator[Completion]:
+        identity = self._info.identity
+        for completion in self._executor.map(self._work, shares):
             if completion.policy != identity:
                 raise ModelError(
                     f"expected an answer by the weights {identity[:12]}, got one by {completion.policy[:12]}: do all "

@@ -73,6 +73,7 @@ LABELS = {
 HIDDEN = (
     *("model.adapter", "model.sampler", "model.sampler_folder", "model.sampler_difference_limit"),
     *("executor.kind", "executor.workers", "executor.address", "executor.gpus_per_worker"),
+    *("executor.schedule", "executor.staleness"),
 )
 """They name files, code or other machines; a run's adapter has a field of its own."""
 
