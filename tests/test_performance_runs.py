@@ -577,6 +577,7 @@ def test_every_option_says_which_steps_take_it() -> None:
         ('[agents.x]\ncommand = "sh {prompt}"\nseconds = 0\n', "seconds"),
         ('[agents.x]\ncommand = "sh {prompt}"\ntime = 1\n', "expected no other fields"),
         ('[agents.x]\npreset = "gpt"\n', "expected a preset from claude"),
+        ('[agents.x]\ncommand = "sh {prompt}"\nvisible = ["/no/such"]\n', "no such path: '/no/such'"),
         ('[agents.human]\ncommand = "sh {prompt}"\n', "is a control"),
         ("[agents", "is not TOML"),
     ],

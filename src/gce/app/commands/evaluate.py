@@ -18,6 +18,7 @@ from gce.app.evaluation.several_models import check_several, cost_lines, setting
 from gce.app.evaluation.shifts import shifts_of
 from gce.app.evaluation.shown_answers import FEW, SHORT_FOLDS, SHORT_RUN, is_own
 from gce.app.evaluation.splits import ALL, check_listed, splits_of
+from gce.app.interruption import saying_if_slow
 from gce.app.options import (
     NAME,
     NAMES,
@@ -226,7 +227,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(arguments).items() if name in fields_dict(EvaluateSettings)}
     if arguments.dry_run:
         return _dry_run(EvaluateSettings(**given), arguments)
-    result = evaluate(watcher=Terminal(counts="asked"), **given)
+    watcher = Terminal(counts="asked")
+    result = evaluate(watcher=watcher, **given)
     arguments.model = result.settings.model_names[0] if arguments.models else result.settings.model_name
     trained = result.task.training_tiers(result.preset, ladder=False)
     if arguments.answers and not arguments.models and not is_own(result.task):
@@ -235,7 +237,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.following = "gce check --task {task}{preset}"
     else:
         arguments.following = "gce train --task {task}{preset} --model {model}" + literally(_to_train(result))
-    plain, lines = summary(result)
+    with saying_if_slow(watcher.say, "judging the answers of baselines and heuristics"):
+        plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)
     else:

@@ -178,6 +178,9 @@ def read_agents(path: Path) -> dict[str, AgentCommand]:
             raise BadInput(f"{path}: agent {name}: {one_line(error)}") from error
         if name in CONTROLS:
             raise BadInput(f"{path}: {name} is a control, which always runs: give the agent another name")
+        missing = [each for each in fields.get("visible", ()) if not Path(each).expanduser().exists()]
+        if missing:
+            raise BadInput(f"{path}: agent {name}: no such path: {missing[0]!r}, which is to be visible")
     return agents
 
 
