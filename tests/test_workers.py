@@ -100,6 +100,27 @@ def test_workers_get_the_adapter_once_for_each_update() -> None:
     assert len({id(work) for work in executor.work}) == 3
 
 
+def test_a_frozen_sampler_keeps_the_weights_of_its_moment() -> None:
+    """Which workers are told, also after they had newer ones."""
+    model, before = spread(), own().info().identity
+    frozen = model.frozen()
+    first = by_key(frozen.sample(requests(9)))
+    learn(model)
+    newer = by_key(model.sample(requests(9)))
+    assert {each.policy for each in newer.values()} == {model.info().identity} != {before}
+    again = spread(work=lambda identity, state, share: own().sample_share(share))
+    still = again.frozen()
+    learn(again)
+    assert by_key(still.sample(requests(9))) == first and still.info().identity == before
+    with pytest.raises(ModelError, match="expected an answer by the weights"):
+        list(again.frozen().sample(requests(9)))
+
+
+def test_a_sampler_that_cannot_be_frozen_is_said_so() -> None:
+    with pytest.raises(TypeError, match="ScriptedModel samples with the weights of the moment alone"):
+        WithSampler(ScriptedModel(lambda _: "a"), own()).frozen()
+
+
 def test_an_answer_by_other_weights_is_an_error() -> None:
     model = spread(work=outdated)
     assert len(list(model.sample(requests(2)))) == 2
