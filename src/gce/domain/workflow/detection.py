@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.pointer import Track, steady, track
-from gce.domain.workflow.regions import Box, Region, area, around, common, covered, grown, meets, side
+from gce.domain.workflow.regions import MOST_SIDE, Box, Region, area, around, common, covered, grown, meets, side
 from gce.domain.workflow.steps import Step
 from gce.domain.workflow.templates import Seen
 
@@ -54,8 +54,8 @@ HOVER, LATELY = 10, 30
 """Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
 MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
-MOST_POINTER, STARTS = 64, 5
-"""Pixels of a pointer's side, and frames in which it leaves."""
+STARTS = 5
+"""Frames in which a pointer leaves."""
 ROW = 300
 """Pixels from the tip to a mark on the same line, whose label it points at."""
 LATE = 2.0
@@ -386,7 +386,7 @@ def _clicks(
     last = -1.0  # click or key
     for each in rest:
         goes = _goes(each.t, pointer, found) or (
-            all(side(box) <= MOST_POINTER for box in each.boxes) and _leaves(each.t, pointer)
+            all(side(box) <= MOST_SIDE for box in each.boxes) and _leaves(each.t, pointer)
         )
         came = moved[each.t - 1] if each.t else -1.0
         if each.seconds - ended > (CALM if clicked else BREAK) or each.seconds - began > LONGEST:

@@ -12,13 +12,26 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from gce.domain.workflow.changes import Changes
-from gce.domain.workflow.regions import Box, Region, apart, area, around, common, covered, grown, meets, side, size
+from gce.domain.workflow.changes import REST, Changes
+from gce.domain.workflow.regions import (
+    MOST_SIDE,
+    Box,
+    Region,
+    apart,
+    area,
+    around,
+    common,
+    covered,
+    grown,
+    meets,
+    side,
+    size,
+)
 from gce.domain.workflow.templates import LEAST_PIXELS, Seen, is_beam, tip_of
 
 __all__ = ["Track", "steady", "track"]
 
-LEAST_SIDE, MOST_SIDE = 4, 64
+LEAST_SIDE = 4
 """Pixels of a pointer's box."""
 MOST_CANDIDATES = 16
 """Of a frame whose pointer is looked for."""
@@ -26,8 +39,6 @@ BIN = 0.25
 """Seconds in which changes of a place count once."""
 BLINKS_FOR, SPINS_FOR = 3.0, 0.6
 """Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
-RESTS = 3
-"""Frames for which what rests stays."""
 TOGETHER = 1.0
 """Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
@@ -136,8 +147,8 @@ def _back_filled(found: Sequence[Changes]) -> list[Changes]:
         if each.pointer is None:
             continue
         box = each.pointer.box
-        later = [one.pointer for one in found[t + 1 : t + 1 + RESTS]]
-        rests = len(later) == RESTS and all(one is not None and one.box == box for one in later)
+        later = [one.pointer for one in found[t + 1 : t + 1 + REST]]
+        rests = len(later) == REST and all(one is not None and one.box == box for one in later)
         if rests or (each.pointer.leaves and not _touches(each, box)):
             touched = [n for n in range(lost, t) if _touches(found[n], box)]
             came = end = t

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_SIDE",
     "Box",
     "Frame",
     "Region",
@@ -28,6 +29,9 @@ Frame = NDArray[np.uint8]
 """Brightness, (height, width)."""
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels; right and bottom are outside."""
+
+MOST_SIDE = 60
+"""Pixels of a pointer's longer side."""
 
 
 @frozen(eq=False)
