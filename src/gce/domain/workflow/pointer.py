@@ -29,16 +29,10 @@ from gce.domain.workflow.regions import (
 )
 from gce.domain.workflow.templates import LEAST_PIXELS, Seen, is_beam, tip_of
 
-__all__ = ["Track", "steady", "track"]
+__all__ = ["Track", "track"]
 
 LEAST_SIDE = 4
 """Pixels of a pointer's box."""
-MOST_CANDIDATES = 16
-"""Of a frame whose pointer is looked for."""
-BIN = 0.25
-"""Seconds in which changes of a place count once."""
-BLINKS_FOR, SPINS_FOR = 3.0, 0.6
-"""Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
 TOGETHER = 1.0
 """Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
@@ -63,46 +57,8 @@ class Track:
     """Which of the regions of that frame it explains."""
     rests: tuple[tuple[float, float] | None, ...]
     """Its tip at that frame, in pixels, as well as the movements before and after tell."""
-
-
-def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
-    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner, a ticker."""
-    marked = []
-    first = last = 0
-    for each in found:
-        while found[first].seconds < each.seconds - BLINKS_FOR:
-            first += 1
-        while last < len(found) and found[last].seconds <= each.seconds + BLINKS_FOR:
-            last += 1
-        few = each.regions if len(each.regions) <= MOST_CANDIDATES and not each.shift else ()
-        marked.append(frozenset(n for n, one in enumerate(few) if _again(one.box, found[first:last], each.seconds)))
-    return marked
-
-
-def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
-    """Whether a place of this size changes in most frames around a moment, or every second or so, and did before."""
-    seconds = [
-        each.seconds
-        for each in around
-        if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_CANDIDATES])
-    ]
-    bins = sorted({int(each / BIN) for each in seconds})
-    for low, high in ((-SPINS_FOR, SPINS_FOR), (-SPINS_FOR, 0.0), (0.0, SPINS_FOR)):
-        frames = sum(low <= each.seconds - now <= high for each in around)
-        if frames >= 5 and sum(low <= each - now <= high for each in seconds) >= 0.7 * frames:
-            return len(bins) >= 5
-    length = (around[-1].seconds - around[0].seconds) / BIN
-    before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
-    return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
-
-
-def _is_same(box: Box, other: Box) -> bool:
-    """Whether two changes may be of one thing: they are about as large and meet, and large ones half at least.
-
-    The parts of a spinner only touch.
-    """
-    alike = meets(box, other) and 0.2 < area(box) / area(other) < 5
-    return alike and (side(box) <= MOST_SIDE or max(covered(box, other), covered(other, box)) >= 0.5)
+    came: tuple[float, ...]
+    """When its tip had last moved before that frame, in seconds; -1 where it had not."""
 
 
 def _could_be(box: Box) -> bool:
@@ -110,15 +66,15 @@ def _could_be(box: Box) -> bool:
     return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE < height <= MOST_SIDE
 
 
-def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
-    """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
+def track(found: Sequence[Changes]) -> Track:
+    """Follow the pointer through all changes."""
     found = _back_filled(found)
     pointer = _Pointer()
     boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
     for t, each in enumerate(found):
-        here = _candidates(each, marked[t])
-        later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
-        earlier = _candidates(found[t - 1], marked[t - 1]) if t else {}
+        here = _candidates(each)
+        later = _candidates(found[t + 1]) if t + 1 < len(found) else {}
+        earlier = _candidates(found[t - 1]) if t else {}
         if each.pointer is not None:
             all_here = dict(enumerate(each.regions)) if not each.shift else {}
             moved, used = pointer.is_at(each.pointer.box, all_here)
@@ -137,7 +93,10 @@ def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
         moves.append(bool(used))
         own.append(used)
     tips = _tips(found, boxes, moves, own)
-    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips))
+    came = [-1.0]
+    for t, each in enumerate(found[:-1]):
+        came.append(each.seconds if t and moves[t] and tips[t] != tips[t - 1] else came[-1])
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips), tuple(came))
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
@@ -182,10 +141,8 @@ def _chained(earlier: dict[int, Region], here: dict[int, Region], later: dict[in
     return (old, new) if likeness < 0.5 else None
 
 
-def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
-    if each.shift:
-        return {}
-    return {n: region for n, region in enumerate(each.regions) if n not in marked}
+def _candidates(each: Changes) -> dict[int, Region]:
+    return {} if each.shift else dict(enumerate(each.regions))
 
 
 class _Pointer:

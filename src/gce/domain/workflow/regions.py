@@ -14,6 +14,7 @@ __all__ = [
     "Frame",
     "Region",
     "Shot",
+    "alike",
     "apart",
     "area",
     "around",
@@ -21,6 +22,7 @@ __all__ = [
     "covered",
     "grown",
     "meets",
+    "overlap",
     "side",
     "size",
 ]
@@ -100,6 +102,16 @@ def covered(box: Box, by: Box) -> float:
     """Share of a box that another one covers, from 0 to 1."""
     left, top, right, bottom = common(box, by)
     return max(right - left, 0) * max(bottom - top, 0) / area(box) if area(box) else 0.0
+
+
+def overlap(first: Box, second: Box) -> float:
+    """Share of the smaller of two boxes that is common, from 0 to 1."""
+    return max(covered(first, second), covered(second, first))
+
+
+def alike(first: Box, second: Box) -> bool:
+    """Whether two changes may be of one thing: they are about as large, and most of the smaller one is common."""
+    return 0.2 < area(first) / max(area(second), 1) < 5 and overlap(first, second) > 0.5
 
 
 def apart(first: Box, second: Box) -> int:
