@@ -19,7 +19,7 @@ from attrs import evolve
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.evidence import AWAY, MOST_BOXES, Background, Evidence, Frame, during, pixel
 from gce.domain.workflow.pointer import track
-from gce.domain.workflow.regions import MOST_SIDE, Box, alike, area, around, covered, grown, meets, side
+from gce.domain.workflow.regions import MOST_SIDE, Box, alike, area, around, meets, side
 from gce.domain.workflow.steps import Step
 from gce.domain.workflow.templates import Seen
 from gce.domain.workflow.typed import typed
@@ -249,15 +249,11 @@ def _effect(evidence: Evidence, each: Frame, last: float, itself: int) -> Box | 
     `itself` are the pixels that change by themselves: what changes elsewhere with more of them does too. After a key,
     nothing is clicked until the pointer moves.
     """
-    came, before, seen = evidence.pointer.came[each.t], evidence.found[each.t - 1].pointer, evidence.found[each.t]
+    came, point = evidence.pointer.came[each.t], evidence.pointer.rests[each.t - 1]
     if any(came < step.end < each.seconds for step in evidence.of("type")):
         return None
-    point = evidence.pointer.rests[each.t - 1]
     assert point is not None
-    # A pointer that looks as before has not changed itself.
-    under = None if before is not None and seen.pointer == before else evidence.pointer.boxes[each.t - 1]
     at = [box for box in each.boxes if meets(pixel(point), box, NEAR)]
-    at = [box for box in at if under is None or covered(box, grown(under, 4)) < 0.9]
     beside = [box for box in each.boxes if meets(pixel(point), box, ROW) and box[1] <= point[1] < box[3]]
     soon = last < came and each.seconds - came < LATE
     if at or (soon and (beside or sum(one.pixels for one in each.regions.values()) >= max(REMOTE, itself))):

@@ -16,8 +16,8 @@ from gce.domain.workflow.steps import Step
 
 __all__ = ["Background", "Evidence", "Frame", "during", "pixel"]
 
-HOVER, LATELY = 10, 30
-"""Frames after which a pointer that left a place has no effect there, and after which nobody clicks where it rests."""
+LATELY = 30
+"""Frames after which a pointer that left a place has no effect there, and nobody clicks where it rests."""
 MOST_BOXES = 16
 """Of a frame, that are remembered to tell what changes by itself."""
 AWAY = 40
@@ -118,7 +118,7 @@ class Evidence:
                 alone += [
                     (each.seconds, box)
                     for box in each.boxes[:MOST_BOXES]
-                    if not any(meets(pixel(rests[t]), box, AWAY) for t in recent[-HOVER:])
+                    if not any(meets(pixel(rests[t]), box, AWAY) for t in recent)
                 ]
         return Background.of(alone)
 

@@ -19,7 +19,6 @@ from gce.domain.workflow.regions import (
     Region,
     apart,
     area,
-    around,
     common,
     covered,
     grown,
@@ -88,7 +87,7 @@ def track(found: Sequence[Changes]) -> Track:
             moves.append(True)
             own.append(used)
             continue
-        used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
+        used = pointer.follow(here, {n: region.box for n, region in later.items()})
         boxes.append(pointer.place)
         moves.append(bool(used))
         own.append(used)
@@ -165,7 +164,6 @@ class _Pointer:
         moved = bool(here) and box != before
         self.size, self.still, self.doubt = size(box), 0 if moved else self.still + 1, None
         both = [each for each in (before, box) if each is not None]
-        both_places = around(both)
         used = {
             n
             for n, one in here.items()
@@ -173,7 +171,6 @@ class _Pointer:
             or (
                 moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both)
             )
-            or (area(both_places) < 4 * area(box) and covered(one.box, grown(both_places, 3)) > 0.95)
         }
         if moved and used:
             self.pixels = max(here[n].pixels for n in used)
@@ -183,9 +180,9 @@ class _Pointer:
         """Whether it cannot have been in a box, as far as is known."""
         return self.place is None or not meets(self.place, box, MOST_SIDE)
 
-    def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
+    def follow(self, here: dict[int, Region], later: dict[int, Box]) -> frozenset[int]:
         """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
-        step = self._step(here, later) if here and calm else None
+        step = self._step(here, later) if here else None
         self.sure = self.sure and not here
         self.changing = self.changing and step is not None
         self.still += 1

@@ -9,13 +9,13 @@ import numpy as np
 from attrs import evolve
 
 from gce.domain.workflow.evidence import Evidence, Frame
-from gce.domain.workflow.regions import Box, area, around, meets, overlap
+from gce.domain.workflow.regions import Box, area, around, meets, overlap, side
 from gce.domain.workflow.steps import Step
 
 __all__ = ["typed"]
 
 MOST_GLYPH = 48
-"""Pixels: the height and width of what one key changes at most, twice in width."""
+"""Pixels: the height and width of what one key changes at most."""
 NEAR = 12
 """Pixels within which two parts of the outline of a field are beside each other."""
 FEW = 3
@@ -46,15 +46,12 @@ def _runs(evidence: Evidence) -> list[_Run]:
     for each in evidence.left():
         if evidence.pointer.moves[each.t]:
             continue
-        small = [box for box in each.boxes if box[3] - box[1] <= MOST_GLYPH and box[2] - box[0] <= 2 * MOST_GLYPH]
-        alone = len(small) == len(each.boxes) <= FEW
+        small = [box for box in each.boxes if side(box) <= MOST_GLYPH]
+        few = len(small) == len(each.boxes) <= FEW
         for box in small:
-            glyph = box[2] - box[0] <= MOST_GLYPH
-            run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
-            if run is not None:
-                if glyph or len(each.boxes) <= FEW:
-                    run.append((each, box))
-            elif glyph and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
+            if (run := next((run for run in reversed(runs) if _follows(run, each, box)), None)) is not None:
+                run.append((each, box))
+            elif few or (len(small) == 1 and _is_apart(box, each.boxes)):
                 runs.append([(each, box)])
     return runs
 
@@ -105,12 +102,11 @@ def _follows(run: _Run, each: Frame, box: Box) -> bool:
 def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
     left, _, right, _ = around(boxes)
-    lines = [after[1] > before[3] for before, after in pairwise(boxes)]
-    steps = [line or after[2] > before[2] for line, (before, after) in zip(lines, pairwise(boxes), strict=True)]
+    steps = [after[1] > before[3] or after[2] > before[2] for before, after in pairwise(boxes)]
     shared = [overlap(before, after) for before, after in pairwise(boxes)]
     wide = right - left > 1.3 * min(box[3] - box[1] for box in boxes)
     places = {box[2] // PLACE for box in boxes}
-    grows = sum(steps) >= 0.5 * len(steps) > sum(lines)
+    grows = sum(steps) >= 0.5 * len(steps)
     return len(places) >= PLACES and wide and grows and float(np.quantile(shared, QUARTER)) < TRAIL
 
 
