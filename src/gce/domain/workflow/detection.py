@@ -19,7 +19,7 @@ from attrs import evolve
 from gce.domain.workflow.changes import Changes
 from gce.domain.workflow.evidence import AWAY, MOST_BOXES, Background, Evidence, Frame, during, pixel
 from gce.domain.workflow.pointer import track
-from gce.domain.workflow.regions import MOST_SIDE, Box, alike, area, around, meets, side
+from gce.domain.workflow.regions import MOST_SIDE, Box, area, around, meets, overlap, side
 from gce.domain.workflow.steps import Step
 from gce.domain.workflow.templates import Seen
 from gce.domain.workflow.typed import typed
@@ -83,7 +83,7 @@ def _moving(evidence: Evidence) -> tuple[_Regions, list[Step]]:
 def _blinking(evidence: Evidence) -> tuple[_Regions, list[Step]]:
     """Places that change again and again: a caret, a clock, a spinner, a ticker."""
     few = [each for each in evidence.left() if len(each.regions) <= MOST_BOXES and not evidence.found[each.t].shift]
-    changed = Background.of((each.seconds, box) for each in few for box in each.boxes)
+    changed = Background((each.seconds, box) for each in few for box in each.boxes)
     return {
         (each.t, n)
         for each in few
@@ -137,7 +137,7 @@ def _is_below(evidence: Evidence, t: int, box: Box, opens: int) -> bool:
 
 
 def _same_way(step: Step, other: Step) -> bool:
-    return step.distance * other.distance > 0 and alike(step.box or (0, 0, 0, 0), other.box or (0, 0, 0, 0))
+    return step.distance * other.distance > 0 and overlap(step.box or (0, 0, 0, 0), other.box or (0, 0, 0, 0)) > 0.5
 
 
 def _turning(evidence: Evidence) -> tuple[_Regions, list[Step]]:

@@ -41,18 +41,13 @@ class Frame:
         return [region.box for region in self.regions.values()]
 
 
-@frozen(eq=False)
 class Background:
-    """What changes at which moments."""
+    """What changes at which moments, in order of time."""
 
-    seconds: NDArray[np.float64]
-    boxes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, changed: Iterable[tuple[float, Box]]) -> Background:
-        """From moments, in order of time, and boxes."""
+    def __init__(self, changed: Iterable[tuple[float, Box]]) -> None:
         pairs = list(changed)
-        return cls(np.array([each for each, _ in pairs]), np.array([box for _, box in pairs], np.int64).reshape(-1, 4))
+        self.seconds = np.array([seconds for seconds, _ in pairs])
+        self.boxes = np.array([box for _, box in pairs], np.int64).reshape(-1, 4)
 
     def moments(self, box: Box, start: float, end: float, *, inside: bool = False) -> NDArray[np.float64]:
         """When, from start to end, something changes that may be the same thing, or that a box is inside of.
@@ -120,7 +115,7 @@ class Evidence:
                     for box in each.boxes[:MOST_BOXES]
                     if not any(meets(pixel(rests[t]), box, AWAY) for t in recent)
                 ]
-        return Background.of(alone)
+        return Background(alone)
 
 
 def during(seconds: float, steps: Iterable[Step], after: float) -> bool:

@@ -13,19 +13,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from gce.domain.workflow.changes import REST, Changes
-from gce.domain.workflow.regions import (
-    MOST_SIDE,
-    Box,
-    Region,
-    apart,
-    area,
-    common,
-    covered,
-    grown,
-    meets,
-    side,
-    size,
-)
+from gce.domain.workflow.regions import MOST_SIDE, Box, Region, apart, area, common, covered, grown, meets, side, size
 from gce.domain.workflow.templates import LEAST_PIXELS, Seen, is_beam, tip_of
 
 __all__ = ["Track", "track"]
@@ -75,21 +63,14 @@ def track(found: Sequence[Changes]) -> Track:
         later = _candidates(found[t + 1]) if t + 1 < len(found) else {}
         earlier = _candidates(found[t - 1]) if t else {}
         if each.pointer is not None:
-            all_here = dict(enumerate(each.regions)) if not each.shift else {}
-            moved, used = pointer.is_at(each.pointer.box, all_here)
-            boxes.append(pointer.place)
-            moves.append(moved)
-            own.append(used)
-            continue
-        if (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
-            _, used = pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})
-            boxes.append(pointer.place)
-            moves.append(True)
-            own.append(used)
-            continue
-        used = pointer.follow(here, {n: region.box for n, region in later.items()})
+            moved, used = pointer.is_at(each.pointer.box, here)
+        elif (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
+            moved, used = True, pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})[1]
+        else:
+            used = pointer.follow(here, {n: region.box for n, region in later.items()})
+            moved = bool(used)
         boxes.append(pointer.place)
-        moves.append(bool(used))
+        moves.append(moved)
         own.append(used)
     tips = _tips(found, boxes, moves, own)
     came = [-1.0]

@@ -14,7 +14,6 @@ __all__ = [
     "Frame",
     "Region",
     "Shot",
-    "alike",
     "apart",
     "area",
     "around",
@@ -107,11 +106,6 @@ def covered(box: Box, by: Box) -> float:
 def overlap(first: Box, second: Box) -> float:
     """Share of the smaller of two boxes that is common, from 0 to 1."""
     return max(covered(first, second), covered(second, first))
-
-
-def alike(first: Box, second: Box) -> bool:
-    """Whether two changes may be of one thing: they are about as large, and most of the smaller one is common."""
-    return 0.2 < area(first) / max(area(second), 1) < 5 and overlap(first, second) > 0.5
 
 
 def apart(first: Box, second: Box) -> int:

@@ -9,13 +9,13 @@ import numpy as np
 from attrs import evolve
 
 from gce.domain.workflow.evidence import Evidence, Frame
-from gce.domain.workflow.regions import Box, area, around, meets, overlap, side
+from gce.domain.workflow.regions import Box, area, around, meets, overlap
 from gce.domain.workflow.steps import Step
 
 __all__ = ["typed"]
 
 MOST_GLYPH = 48
-"""Pixels: the height and width of what one key changes at most."""
+"""Pixels: the height and width of what one key changes at most, twice in width."""
 NEAR = 12
 """Pixels within which two parts of the outline of a field are beside each other."""
 FEW = 3
@@ -33,7 +33,11 @@ _Run = list[tuple[Frame, Box]]
 
 def typed(evidence: Evidence) -> tuple[set[tuple[int, int]], list[Step]]:
     """What keys explain: all that changes in a frame with one, unless the place also changes by itself; typing."""
-    runs = [(_step(run), run) for run in _runs(evidence) if _is_typed(run)]
+    runs = [
+        (Step("type", run[0][0].seconds, run[-1][0].seconds, box=around(box for _, box in run)), run)
+        for run in _runs(evidence)
+        if _is_typed(run)
+    ]
     alone = evidence.alone([*(step for step, _ in runs), *evidence.of("page")])
     runs = [(step, run) for step, run in runs if step.box and not alone.is_elsewhen(step.box, step.start)]
     keys = {(each.t, n) for _, run in runs for each, _ in run for n in each.regions}
@@ -46,18 +50,16 @@ def _runs(evidence: Evidence) -> list[_Run]:
     for each in evidence.left():
         if evidence.pointer.moves[each.t]:
             continue
-        small = [box for box in each.boxes if side(box) <= MOST_GLYPH]
-        few = len(small) == len(each.boxes) <= FEW
+        small = [box for box in each.boxes if box[3] - box[1] <= MOST_GLYPH and box[2] - box[0] <= 2 * MOST_GLYPH]
+        alone = len(small) == len(each.boxes) <= FEW
         for box in small:
-            if (run := next((run for run in reversed(runs) if _follows(run, each, box)), None)) is not None:
+            glyph = box[2] - box[0] <= MOST_GLYPH
+            run = next((run for run in reversed(runs) if _follows(run, each, box)), None)
+            if run is not None and (glyph or len(each.boxes) <= FEW):
                 run.append((each, box))
-            elif few or (len(small) == 1 and _is_apart(box, each.boxes)):
+            elif run is None and glyph and (alone or (len(small) == 1 and _is_apart(box, each.boxes))):
                 runs.append([(each, box)])
     return runs
-
-
-def _step(run: _Run) -> Step:
-    return Step("type", run[0][0].seconds, run[-1][0].seconds, box=around(box for _, box in run))
 
 
 def _is_typed(run: _Run) -> bool:
@@ -102,12 +104,13 @@ def _follows(run: _Run, each: Frame, box: Box) -> bool:
 def _grows(boxes: Sequence[Box]) -> bool:
     """Whether a line grows to the right: most changes are to the right of the one before, or on a later line."""
     left, _, right, _ = around(boxes)
-    steps = [after[1] > before[3] or after[2] > before[2] for before, after in pairwise(boxes)]
+    lines = [after[1] > before[3] for before, after in pairwise(boxes)]
+    steps = [line or after[2] > before[2] for line, (before, after) in zip(lines, pairwise(boxes), strict=True)]
     shared = [overlap(before, after) for before, after in pairwise(boxes)]
     wide = right - left > 1.3 * min(box[3] - box[1] for box in boxes)
     places = {box[2] // PLACE for box in boxes}
-    grows = sum(steps) >= 0.5 * len(steps)
-    return len(places) >= PLACES and wide and grows and float(np.quantile(shared, QUARTER)) < TRAIL
+    grows = len(places) >= PLACES and wide and sum(steps) >= 0.5 * len(steps) > sum(lines)
+    return grows and float(np.quantile(shared, QUARTER)) < TRAIL
 
 
 def _grows_left(boxes: Sequence[Box]) -> bool:
