@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from gce.domain.workflow.regions import Box, Frame, Region, Shot
 from gce.domain.workflow.templates import Glimpse, Seen, follow, glimpses, learn, resting
 
-__all__ = ["Changes", "changes", "new_share", "observed", "shift_between"]
+__all__ = ["REST", "Changes", "changes", "new_share", "observed", "shift_between"]
 
 TILE = 8
 LEAST, LEAST_KEY = 20, 48
 """By how much brightness changes at least, of 255: compression changes it by less as a rule; and in a key frame."""
 MOST_GRAIN = 6
 """By how much film grain changes the brightness at most: a page turned dark, or shaded, changes it by more."""
-LEAST_PIXELS = 3
+LEAST_OF_TILE = 3
 """Changed pixels of a tile that count."""
 MOST_REGIONS = 64
 MOST_MASK = 72
@@ -100,7 +100,7 @@ def _between(before: Frame, shot: Shot) -> Changes:
     seconds, after = shot.seconds, shot.frame
     difference = np.maximum(before, after) - np.minimum(before, after)
     mask = difference > (LEAST_KEY if shot.key else LEAST) + 4 * _noise(difference)
-    tiles = _counts(mask) >= LEAST_PIXELS
+    tiles = _counts(mask) >= LEAST_OF_TILE
     share = float(tiles.mean())
     if not share:
         return Changes(seconds, 0.0, ())

@@ -12,22 +12,14 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from gce.domain.workflow.changes import Changes
-from gce.domain.workflow.regions import Box, Region, apart, area, around, common, covered, grown, meets, side, size
+from gce.domain.workflow.changes import REST, Changes
+from gce.domain.workflow.regions import MOST_SIDE, Box, Region, apart, area, common, covered, grown, meets, side, size
 from gce.domain.workflow.templates import LEAST_PIXELS, Seen, is_beam, tip_of
 
-__all__ = ["Track", "steady", "track"]
+__all__ = ["Track", "track"]
 
-LEAST_SIDE, MOST_SIDE = 4, 64
+LEAST_SIDE = 4
 """Pixels of a pointer's box."""
-MOST_CANDIDATES = 16
-"""Of a frame whose pointer is looked for."""
-BIN = 0.25
-"""Seconds in which changes of a place count once."""
-BLINKS_FOR, SPINS_FOR = 3.0, 0.6
-"""Seconds before and after in which a blinking place changes again and again, and a spinning one nearly always."""
-RESTS = 3
-"""Frames for which what rests stays."""
 TOGETHER = 1.0
 """Seconds between a pointer's coming and the effects of a click there, at most."""
 VANISHES = 6
@@ -52,46 +44,8 @@ class Track:
     """Which of the regions of that frame it explains."""
     rests: tuple[tuple[float, float] | None, ...]
     """Its tip at that frame, in pixels, as well as the movements before and after tell."""
-
-
-def steady(found: Sequence[Changes]) -> list[frozenset[int]]:
-    """Regions of each frame whose place changes again and again: a caret, a clock, a spinner, a ticker."""
-    marked = []
-    first = last = 0
-    for each in found:
-        while found[first].seconds < each.seconds - BLINKS_FOR:
-            first += 1
-        while last < len(found) and found[last].seconds <= each.seconds + BLINKS_FOR:
-            last += 1
-        few = each.regions if len(each.regions) <= MOST_CANDIDATES and not each.shift else ()
-        marked.append(frozenset(n for n, one in enumerate(few) if _again(one.box, found[first:last], each.seconds)))
-    return marked
-
-
-def _again(box: Box, around: Sequence[Changes], now: float) -> bool:
-    """Whether a place of this size changes in most frames around a moment, or every second or so, and did before."""
-    seconds = [
-        each.seconds
-        for each in around
-        if not each.shift and any(_is_same(box, one.box) for one in each.regions[:MOST_CANDIDATES])
-    ]
-    bins = sorted({int(each / BIN) for each in seconds})
-    for low, high in ((-SPINS_FOR, SPINS_FOR), (-SPINS_FOR, 0.0), (0.0, SPINS_FOR)):
-        frames = sum(low <= each.seconds - now <= high for each in around)
-        if frames >= 5 and sum(low <= each - now <= high for each in seconds) >= 0.7 * frames:
-            return len(bins) >= 5
-    length = (around[-1].seconds - around[0].seconds) / BIN
-    before = any(now - 1.2 <= each < now - 0.1 for each in seconds)
-    return before and len(bins) >= 5 and bins[-1] - bins[0] >= 0.6 * length
-
-
-def _is_same(box: Box, other: Box) -> bool:
-    """Whether two changes may be of one thing: they are about as large and meet, and large ones half at least.
-
-    The parts of a spinner only touch.
-    """
-    alike = meets(box, other) and 0.2 < area(box) / area(other) < 5
-    return alike and (side(box) <= MOST_SIDE or max(covered(box, other), covered(other, box)) >= 0.5)
+    came: tuple[float, ...]
+    """When its tip had last moved before that frame, in seconds; -1 where it had not."""
 
 
 def _could_be(box: Box) -> bool:
@@ -99,34 +53,30 @@ def _could_be(box: Box) -> bool:
     return LEAST_SIDE <= width <= MOST_SIDE and 2 * LEAST_SIDE < height <= MOST_SIDE
 
 
-def track(found: Sequence[Changes], marked: Sequence[frozenset[int]]) -> Track:
-    """Follow the pointer through all changes; `marked` are the regions of `steady`, which it is not."""
+def track(found: Sequence[Changes]) -> Track:
+    """Follow the pointer through all changes."""
     found = _back_filled(found)
     pointer = _Pointer()
     boxes, moves, own = list[Box | None](), list[bool](), list[frozenset[int]]()
     for t, each in enumerate(found):
-        here = _candidates(each, marked[t])
-        later = _candidates(found[t + 1], marked[t + 1]) if t + 1 < len(found) else {}
-        earlier = _candidates(found[t - 1], marked[t - 1]) if t else {}
+        here = _candidates(each)
+        later = _candidates(found[t + 1]) if t + 1 < len(found) else {}
+        earlier = _candidates(found[t - 1]) if t else {}
         if each.pointer is not None:
-            all_here = dict(enumerate(each.regions)) if not each.shift else {}
-            moved, used = pointer.is_at(each.pointer.box, all_here)
-            boxes.append(pointer.place)
-            moves.append(moved)
-            own.append(used)
-            continue
-        if (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
-            _, used = pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})
-            boxes.append(pointer.place)
-            moves.append(True)
-            own.append(used)
-            continue
-        used = pointer.follow(here, {n: region.box for n, region in later.items()}, calm=len(each.regions) < 40)
+            moved, used = pointer.is_at(each.pointer.box, here)
+        elif (chained := _chained(earlier, here, later)) is not None and pointer.is_elsewhere(here[chained[0]].box):
+            moved, used = True, pointer.is_at(here[chained[1]].box, {n: here[n] for n in chained})[1]
+        else:
+            used = pointer.follow(here, {n: region.box for n, region in later.items()})
+            moved = bool(used)
         boxes.append(pointer.place)
-        moves.append(bool(used))
+        moves.append(moved)
         own.append(used)
     tips = _tips(found, boxes, moves, own)
-    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips))
+    came = [-1.0]
+    for t, each in enumerate(found[:-1]):
+        came.append(each.seconds if t and moves[t] and tips[t] != tips[t - 1] else came[-1])
+    return Track(tuple(boxes), tuple(moves), tuple(own), tuple(tips), tuple(came))
 
 
 def _back_filled(found: Sequence[Changes]) -> list[Changes]:
@@ -136,8 +86,8 @@ def _back_filled(found: Sequence[Changes]) -> list[Changes]:
         if each.pointer is None:
             continue
         box = each.pointer.box
-        later = [one.pointer for one in found[t + 1 : t + 1 + RESTS]]
-        rests = len(later) == RESTS and all(one is not None and one.box == box for one in later)
+        later = [one.pointer for one in found[t + 1 : t + 1 + REST]]
+        rests = len(later) == REST and all(one is not None and one.box == box for one in later)
         if rests or (each.pointer.leaves and not _touches(each, box)):
             touched = [n for n in range(lost, t) if _touches(found[n], box)]
             came = end = t
@@ -171,10 +121,8 @@ def _chained(earlier: dict[int, Region], here: dict[int, Region], later: dict[in
     return (old, new) if likeness < 0.5 else None
 
 
-def _candidates(each: Changes, marked: frozenset[int]) -> dict[int, Region]:
-    if each.shift:
-        return {}
-    return {n: region for n, region in enumerate(each.regions) if n not in marked}
+def _candidates(each: Changes) -> dict[int, Region]:
+    return {} if each.shift else dict(enumerate(each.regions))
 
 
 class _Pointer:
@@ -197,7 +145,6 @@ class _Pointer:
         moved = bool(here) and box != before
         self.size, self.still, self.doubt = size(box), 0 if moved else self.still + 1, None
         both = [each for each in (before, box) if each is not None]
-        both_places = around(both)
         used = {
             n
             for n, one in here.items()
@@ -205,7 +152,6 @@ class _Pointer:
             or (
                 moved and one.pixels < 3.2 * max(self.pixels, 60) and any(covered(each, one.box) > 0.5 for each in both)
             )
-            or (area(both_places) < 4 * area(box) and covered(one.box, grown(both_places, 3)) > 0.95)
         }
         if moved and used:
             self.pixels = max(here[n].pixels for n in used)
@@ -215,9 +161,9 @@ class _Pointer:
         """Whether it cannot have been in a box, as far as is known."""
         return self.place is None or not meets(self.place, box, MOST_SIDE)
 
-    def follow(self, here: dict[int, Region], later: dict[int, Box], *, calm: bool) -> frozenset[int]:
+    def follow(self, here: dict[int, Region], later: dict[int, Box]) -> frozenset[int]:
         """Go where the pointer goes with a frame; the regions that this explains, none where it does not move."""
-        step = self._step(here, later) if here and calm else None
+        step = self._step(here, later) if here else None
         self.sure = self.sure and not here
         self.changing = self.changing and step is not None
         self.still += 1

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_SIDE",
     "Box",
     "Frame",
     "Region",
@@ -20,6 +21,7 @@ __all__ = [
     "covered",
     "grown",
     "meets",
+    "overlap",
     "side",
     "size",
 ]
@@ -28,6 +30,9 @@ Frame = NDArray[np.uint8]
 """Brightness, (height, width)."""
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels; right and bottom are outside."""
+
+MOST_SIDE = 60
+"""Pixels of a pointer's longer side."""
 
 
 @frozen(eq=False)
@@ -96,6 +101,11 @@ def covered(box: Box, by: Box) -> float:
     """Share of a box that another one covers, from 0 to 1."""
     left, top, right, bottom = common(box, by)
     return max(right - left, 0) * max(bottom - top, 0) / area(box) if area(box) else 0.0
+
+
+def overlap(first: Box, second: Box) -> float:
+    """Share of the smaller of two boxes that is common, from 0 to 1."""
+    return max(covered(first, second), covered(second, first))
 
 
 def apart(first: Box, second: Box) -> int:

@@ -13,11 +13,11 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from gce.domain.workflow.regions import Box, Frame, Region, Shot, grown, meets, side, size
+from gce.domain.workflow.regions import MOST_SIDE, Box, Frame, Region, Shot, grown, meets, side, size
 
 __all__ = ["LEAST_PIXELS", "Glimpse", "Seen", "Template", "follow", "glimpses", "is_beam", "learn", "resting", "tip_of"]
 
-LEAST_PIXELS, MOST_SIDE, LEAST_HEIGHT = 30, 60, 10
+LEAST_PIXELS, LEAST_HEIGHT = 30, 10
 MARGIN = 6
 """Pixels around a glimpse, and by which two of the same pointer are shifted at most."""
 MOST_LIKELY, MOST_TEMPLATES = 8, 8
