@@ -108,20 +108,20 @@ class PolicyProcess:
 
     def __init__(self, *options: str) -> None:
         self._options = options
-        self._port = 0
+        self.port = 0
         self.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gce", "serve-policy", "--port", str(self._port), *self._options]
+        command = [sys.executable, "-m", "gce", "serve-policy", "--port", str(self.port), *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line.startswith("serving "), line
-        self._port = int(line.split("127.0.0.1:")[1].split()[0])
+        self.port = int(line.split("127.0.0.1:")[1].split()[0])
 
     def wait_for(self, words: str) -> None:
         """Read what it prints until it says so."""

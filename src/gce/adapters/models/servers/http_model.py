@@ -324,10 +324,7 @@ class HttpModel:
             except FailedError as error:
                 failures += 1
                 if failures == self._attempts:
-                    raise NoAnswerInTries(
-                        f"{self.url} gave no answer in {failures} {'try' if failures == 1 else 'tries'}, at last "
-                        f"{error}: does the server run?"
-                    ) from error
+                    raise NoAnswerInTries(self.url, failures, error) from error
                 self._count(Usage(retries=1))
                 await self._sleep(pause_before(error, group[0].seed, failures))
 
@@ -421,7 +418,12 @@ class RefusedError(Exception):
 
 
 class NoAnswerInTries(ModelError):
-    """A request has failed too often."""
+    """A request has failed too often, at last by `failure`."""
+
+    def __init__(self, url: str, tries: int, failure: FailedError) -> None:
+        counted = "1 try" if tries == 1 else f"{tries} tries"
+        super().__init__(f"{url} gave no answer in {counted}, at last {failure}: does the server run?")
+        self.failure = failure
 
 
 def _offered(base: str, key: str, provider: Provider) -> str:
