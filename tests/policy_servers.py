@@ -44,8 +44,13 @@ class Served:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
 
     @property
+    def port(self) -> int:
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Served:
         self._thread.start()

@@ -1,4 +1,4 @@
-"""A TCP proxy on the loopback that breaks connections: at once, or in the middle of an HTTP message that it passes on."""
+"""A TCP proxy on the loopback that breaks connections: at once, or in the middle of an HTTP message that it passes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from attrs import frozen
+from attrs import define, field
 
 __all__ = ["Proxy"]
 
 BYTES = 1 << 16
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Moment:
-    """What happens in the middle of the `left`-th POST request from now, or of the reply to it."""
+    """What happens at the `left`-th POST request from now, or in the middle of the `left`-th reply."""
 
     left: int
     in_reply: bool
     part: float
     act: Callable[[], None]
-    over: threading.Event
+    over: threading.Event = field(factory=threading.Event)
 
 
 class Proxy:
@@ -72,16 +72,14 @@ class Proxy:
         """Pass on what was held, and what comes."""
         self._passing.set()
 
-    def in_the_middle(self, requests: int, act: Callable[[], None], *, in_reply: bool, part: float) -> threading.Event:
-        """Call `act` in the middle of the so-manieth POST request from now; return what is set after that.
+    def meanwhile(self, number: int, act: Callable[[], None], *, in_reply: bool, part: float = 0.5) -> threading.Event:
+        """Call `act` once the so-manieth POST request from now has been passed on; return what is set after that.
 
-        With `in_reply`, `part` of the next reply's first bytes has been passed on by then; otherwise the whole request
-        has been, and no reply.
+        With `in_reply`, call it in the middle of the so-manieth reply, when a part of its first bytes has been.
         """
-        over = threading.Event()
         with self._lock:
-            self._moment = _Moment(requests, in_reply, part, act, over)
-        return over
+            self._moment = moment = _Moment(number, in_reply, part, act)
+        return moment.over
 
     def close(self) -> None:
         """Drop all, and take no more."""
@@ -129,11 +127,10 @@ class Proxy:
         """Return the moment, once it has come."""
         with self._lock:
             moment = self._moment
-            if moment is None:
+            if moment is None or moment.in_reply is not reply or not content.startswith((b"POST ", b"HTTP/1.1 ")):
                 return None
-            if not reply and content.startswith(b"POST "):
-                self._moment = moment = _Moment(moment.left - 1, moment.in_reply, moment.part, moment.act, moment.over)
-            if moment.left > 0 or reply is not moment.in_reply:
+            moment.left -= 1
+            if moment.left > 0:
                 return None
             self._moment = None
             return moment

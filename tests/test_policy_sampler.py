@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx2")
 pytest.importorskip("safetensors")
 from policy_servers import Imitation, PolicyProcess, Served, Shifted, files_of, own, policy_app, post
+from tcp_proxy import Proxy
 from toy_task import ADDITION, careless
 
 import gce
 from gce.adapters.models.local.lora import LoraSettings, adapter_config
+from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.models.servers.policy_sampler import PolicySampler, load_policy_sampler
 from gce.adapters.models.wrappers.other_sampler import WithSampler
 from gce.domain.completions import Completion, SampleRequest
@@ -103,6 +106,28 @@ def test_an_adapter_that_the_server_lost_is_loaded_again(server: Served) -> None
     (name,) = sampler.loaded
     assert post(f"{server.url}/unload_lora_adapter", {"lora_name": name})[0] == 200
     assert by_key(sampler.sample(requests())) == before
+
+
+def test_where_one_answer_is_lost_the_whole_batch_is_computed_again() -> None:
+    """Else log-probabilities could have other last bits, as those of a smaller batch."""
+    calls: list[list[int]] = []
+
+    class Noting(ScriptedModel):
+        def sample(self, requests: Any) -> Iterator[Completion]:
+            calls.append([request.seed for request in requests])
+            for completion in super().sample(requests):
+                time.sleep(0.02)
+                yield completion
+
+    model = Noting(lambda request: f"{request.messages[0].content} {request.seed}")
+    asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(8)]
+    with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
+        sampler.info()
+        cut = proxy.meanwhile(4, proxy.cut, in_reply=True)
+        found = list(sampler.sample(asked))
+    assert cut.is_set() and calls == [[*range(8)]] * 2
+    assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
 
 
 def test_answers_by_other_weights_are_an_error(server: Served) -> None:

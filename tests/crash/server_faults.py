@@ -103,7 +103,7 @@ class Breaking:
     def break_something(self, kind: str, process: subprocess.Popen[bytes]) -> str:
         """Wait for the moment, and mend it after some time; return what happened, nothing where the run ended."""
         rng, proxy = self._rng, self._proxy
-        requests, in_reply, part = rng.randint(1, MOST_REQUESTS), rng.random() < 0.5, rng.random()
+        number, in_reply, part = rng.randint(1, MOST_REQUESTS), rng.random() < 0.5, rng.random()
         seconds, other = rng.uniform(0.1, 8.0), rng.random() < 0.5
         acts: dict[str, Callable[[], None]] = {
             "server": self._kill_server,
@@ -111,11 +111,11 @@ class Breaking:
             "gone": proxy.refuse if other else proxy.hold,
             "run": process.kill,
         }
-        moment = proxy.in_the_middle(requests, acts[kind], in_reply=in_reply, part=part)
+        moment = proxy.meanwhile(number, acts[kind], in_reply=in_reply, part=part)
         while not moment.wait(0.05):
             if process.poll() is not None:
                 return ""
-        how = f"{kind} in the {'reply' if in_reply else 'request'} number {requests}"
+        how = f"{kind} in the {'reply' if in_reply else 'request'} number {number}"
         if kind == "server":
             time.sleep(seconds / 4)
             self._server.start()

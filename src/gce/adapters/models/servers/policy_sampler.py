@@ -281,7 +281,7 @@ class _Call(HttpModel):
         self._adapters = Connection(root, owner.key, headers=OPENAI.headers, timeout=owner.timeout)
         self._loading = asyncio.Lock()
         self._places = {request.key: place for place, request in enumerate(requests)}
-        self._batch, self._tries = "", 1
+        self._batch, self._tries = "", 0
         self._failure: FailedError | None = None
 
     def _parameters(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
@@ -301,7 +301,8 @@ class _Call(HttpModel):
         A part of a batch would be computed in other shapes, which may change the last bits of log-probabilities.
         """
         if not self._ours:
-            return await super()._answer(requests, put)
+            await super()._answer(requests, put)
+            return
         left = {request.key for request in requests}
 
         def put_once(completion: Completion) -> None:
@@ -310,11 +311,12 @@ class _Call(HttpModel):
                 left.remove(completion.key)
                 put(completion)
 
-        for self._tries in range(1, self._owner.attempts + 1):
+        while True:
+            self._tries += 1
             self._batch = secrets.token_hex(16)  # The server may still hold requests of the try before.
             await super()._answer(requests, put_once)
             if not left or self._failure is None:
-                break
+                return
             await self._sleep(pause_before(self._failure, requests[0].seed, self._tries))
             self._owner.given_up, self._failure = "", None
 
