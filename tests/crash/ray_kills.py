@@ -1,10 +1,11 @@
-"""Kills or freezes workers, nodes and drivers of runs on a Ray cluster of this machine, and compares with a quiet run.
+"""Kills or freezes parts of runs on a Ray cluster of this machine, or fills stores, and compares with a quiet run.
 
     PYTHONPATH=tests python -m crash.ray_kills --kills 100 --seed 1
 
 A kill is SIGKILL at a random moment: of a worker, of a node with its worker, or of the process of the run, which is
 then resumed. `freeze` stops a node and its worker for up to five seconds (SIGSTOP), as where the network is gone and
-comes back. A run that ends is compared byte by byte, times aside, and its traces are counted.
+comes back. `store` fills the object store of a node for up to five seconds, where the disk that it spills to is full,
+too. A run that ends is compared byte by byte, times aside, and its traces are counted.
 """
 
 from __future__ import annotations
@@ -24,32 +25,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 import toy_task
 from ray._private import ray_constants
 from ray.cluster_utils import Cluster
+from ray.exceptions import OutOfDiskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from crash.forked_trainers import TESTS
 from crash.killing import MEMORY, what_is_left
 from gce.adapters.models.scripted import ScriptedModel
 from gce.domain.completions import SampleRequest
 
-KINDS = ("worker", "node", "driver", "freeze")
+KINDS = ("worker", "node", "driver", "freeze", "store")
 STORE = 100 << 20
+NOTHING_SPILLED = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 1e-6}
+"""Ray takes the disk for full, so an object store that is full refuses objects."""
+STOPPED = ("object store is full", "its worker died each time", "a worker cannot be started")
+PAUSE = 0.5, 5.0
+"""Seconds between two kills."""
 SETTINGS = (
     *("--task", "toy_task:ADDITION", "--model", "crash.ray_kills:slow", "--problems", "12", "--rollouts", "4"),
-    *("--second-wave", "4", "--updates", "2", "--iterations", "8", "--dev", "2", "--test", "4"),
+    *("--second-wave", "4", "--updates", "2", "--iterations", "8", "--dev", "2", "--test", "4", "--max-tokens", "2048"),
 )
 """About sixty shares of 8 requests, of a tenth of a second each."""
 
 
 def slow(config: Any, task: Any) -> ScriptedModel:
-    """The careless model, which takes its time."""
+    """The careless model, which takes its time, in answers so long that those of a share go by the object store."""
     model = toy_task.careless(config, task)
 
     def answer(request: SampleRequest) -> str:
         time.sleep(0.0125)
-        return model._answer(request)
+        return f"{'w0 ' * 400}{model._answer(request)}"
 
     return ScriptedModel(answer)
 
@@ -59,6 +68,8 @@ class Report:
     """What was killed, and what came of it."""
 
     kills: Counter[str] = field(default_factory=Counter)
+    stops: int = 0
+    """How often a run ended in one line, and was resumed."""
     runs: int = 0
     traces: int = 0
     lost: int = 0
@@ -68,8 +79,8 @@ class Report:
     def __str__(self) -> str:
         each = ", ".join(f"{name} {self.kills[name]}" for name in KINDS)
         return (
-            f"{self.kills.total()} kills ({each}) in {self.runs} runs with {self.traces} traces: {self.lost} lost, "
-            f"{self.doubled} doubled, {len(self.differences)} differences"
+            f"{self.kills.total()} kills ({each}), {self.stops} stops in {self.runs} runs with {self.traces} traces: "
+            f"{self.lost} lost, {self.doubled} doubled, {len(self.differences)} differences"
         )
 
 
@@ -78,8 +89,9 @@ class Machines:
 
     def __init__(self) -> None:
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
-        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": NOTHING_SPILLED})
         self.nodes = [self.cluster.add_node(num_cpus=1, object_store_memory=STORE) for _ in range(2)]
+        ray.init(self.cluster.address, log_to_driver=False, logging_level="ERROR")
 
     def __enter__(self) -> Machines:
         return self
@@ -109,6 +121,23 @@ class Machines:
                 with suppress(ProcessLookupError):
                     os.kill(process, number)
             time.sleep(pause)
+
+    def fill_store(self, place: int, seconds: float) -> None:
+        """Let nothing more fit into the object store of a node for so long; the last place is the head's."""
+        node = [*self.nodes, self.cluster.head_node][place]
+        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        ray.get(_fill.options(scheduling_strategy=there).remote(seconds))
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def _fill(seconds: float) -> None:
+    """Hold objects, down to small ones, until no more fit."""
+    held = []
+    for size in (1 << 20, 1 << 16, 1 << 12):
+        with suppress(OutOfDiskError):
+            while True:
+                held.append(ray.put(np.zeros(size, np.uint8)))
+    time.sleep(seconds)
 
 
 def _workers(of: int | None = None) -> list[int]:
@@ -140,7 +169,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 with open(home / "log", "w") as log:
                     driver = subprocess.Popen([*command, *arguments, "--run-dir", str(run)], stdout=log, stderr=log)
                 while killing and driver.poll() is None and report.kills.total() < kills:
-                    time.sleep(rng.uniform(0.1, 2.0))
+                    time.sleep(rng.uniform(*PAUSE))
                     if not _workers() or driver.poll() is not None:
                         continue
                     kind = rng.choice(KINDS)
@@ -150,6 +179,8 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                         machines.kill_node(rng.randrange(2))
                     elif kind == "freeze":
                         machines.freeze_node(rng.randrange(2), rng.uniform(0.1, 5.0))
+                    elif kind == "store":
+                        machines.fill_store(rng.randrange(3), rng.uniform(0.1, 5.0))
                     elif not machines.kill_worker(rng):
                         continue
                     report.kills[kind] += 1
@@ -158,9 +189,12 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 if status == 0:
                     break
                 said = (home / "log").read_text()
-                # Four deaths with the same share stop a run in one line, after which it is resumed, too.
-                stopped = "its worker died each time" in said or "a worker cannot be started" in said
-                assert stopped or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
+                # A full store, or four deaths with the same share, stop a run in one line, after which it is resumed.
+                stopped = [line for line in said.splitlines() if any(words in line for words in STOPPED)]
+                sound = len(stopped) == 1 and "Traceback" not in said
+                assert sound or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
+                report.stops += len(stopped)
+                say(f"{run.name}: stopped, {' '.join(stopped)}")
             left = _left(run)
             keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
             report.runs, report.traces = report.runs + 1, report.traces + len(keys)
