@@ -128,14 +128,6 @@ class PolicyProcess:
         assert line.startswith("serving "), line
         self.port = int(line.split("127.0.0.1:")[1].split()[0])
 
-    def wait_for(self, words: str) -> None:
-        """Read what it prints until it says so."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if words in line:
-                return
-        raise AssertionError(f"the server ended without {words!r}")
-
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()

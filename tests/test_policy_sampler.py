@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -233,27 +231,3 @@ def test_a_run_through_a_server_ends_with_the_bytes_of_one_without(tmp_path: Pat
     finally:
         server.kill()
     assert first == second == train("gce-tiny", tmp_path / "here")
-
-
-@pytest.mark.slow
-def test_a_server_that_is_killed_in_an_answer_and_started_again_loses_and_doubles_no_trace(tmp_path: Path) -> None:
-    pytest.importorskip("mlx.core")
-    server, run = PolicyProcess("--threads", "1"), tmp_path / "run"
-
-    def kill() -> None:
-        server.wait_for("loaded adapter")
-        time.sleep(0.5)
-        server.kill()
-        time.sleep(1.0)
-        server.start()
-
-    killing = threading.Thread(target=kill)
-    killing.start()
-    try:
-        train(server.url, run)
-    finally:
-        killing.join()
-        server.kill()
-    with sqlite3.connect(run / "run.sqlite") as rows:
-        keys = [key for (key,) in rows.execute("select key from rollouts")]
-    assert len(keys) == len(set(keys)) == 2 * 6 * 4

@@ -25,13 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
 import toy_task
+from full_store import NOTHING_SPILLED, full_store
 from ray._private import ray_constants
 from ray.cluster_utils import Cluster
-from ray.exceptions import OutOfDiskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from crash.forked_trainers import TESTS
 from crash.killing import MEMORY, what_is_left
@@ -40,10 +38,8 @@ from gce.domain.completions import SampleRequest
 
 KINDS = ("worker", "node", "driver", "freeze", "store")
 STORE = 100 << 20
-NOTHING_SPILLED = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 1e-6}
-"""Ray takes the disk for full, so an object store that is full refuses objects."""
 STOPPED = ("object store is full", "its worker died each time", "a worker cannot be started")
-PAUSE = 0.5, 5.0
+PAUSE = 0.5, 8.0
 """Seconds between two kills."""
 SETTINGS = (
     *("--task", "toy_task:ADDITION", "--model", "crash.ray_kills:slow", "--problems", "12", "--rollouts", "4"),
@@ -89,15 +85,13 @@ class Machines:
 
     def __init__(self) -> None:
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
-        self.cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": NOTHING_SPILLED})
+        self.cluster = Cluster(initialize_head=True, head_node_args=head | NOTHING_SPILLED)
         self.nodes = [self.cluster.add_node(num_cpus=1, object_store_memory=STORE) for _ in range(2)]
-        ray.init(self.cluster.address, log_to_driver=False, logging_level="ERROR")
 
     def __enter__(self) -> Machines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        ray.shutdown()
         self.cluster.shutdown()
 
     def kill_node(self, place: int) -> None:
@@ -125,19 +119,10 @@ class Machines:
     def fill_store(self, place: int, seconds: float) -> None:
         """Let nothing more fit into the object store of a node for so long; the last place is the head's."""
         node = [*self.nodes, self.cluster.head_node][place]
-        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-        ray.get(_fill.options(scheduling_strategy=there).remote(seconds))
-
-
-@ray.remote(num_cpus=0, max_retries=0)
-def _fill(seconds: float) -> None:
-    """Hold objects, down to small ones, until no more fit."""
-    held = []
-    for size in (1 << 20, 1 << 16, 1 << 12):
-        with suppress(OutOfDiskError):
-            while True:
-                held.append(ray.put(np.zeros(size, np.uint8)))
-    time.sleep(seconds)
+        ray.init(self.cluster.address, log_to_driver=False, logging_level="ERROR")
+        with full_store(node):
+            time.sleep(seconds)
+        ray.shutdown()
 
 
 def _workers(of: int | None = None) -> list[int]:
@@ -158,7 +143,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
     command = [sys.executable, "-m", "gce.app.train"]
     whole_run = subprocess.run([*command, *SETTINGS, "--run-dir", str(home / "whole")], capture_output=True, text=True)
     assert whole_run.returncode == 0, whole_run.stderr
-    whole = _left(home / "whole")
+    whole, kinds = _left(home / "whole"), list(KINDS)
     with Machines() as machines:
         on_ray = [*SETTINGS, "--executor", "ray", "--workers", "2", "--address", machines.cluster.address]
         while (killing := report.kills.total() < kills and time.monotonic() - began < 60 * minutes) or not report.runs:
@@ -172,7 +157,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                     time.sleep(rng.uniform(*PAUSE))
                     if not _workers() or driver.poll() is not None:
                         continue
-                    kind = rng.choice(KINDS)
+                    kind = rng.choice(kinds)
                     if kind == "driver":
                         driver.kill()
                     elif kind == "node":
@@ -184,6 +169,8 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                     elif not machines.kill_worker(rng):
                         continue
                     report.kills[kind] += 1
+                    kinds.remove(kind)  # Every kind once before any comes again.
+                    kinds = kinds or list(KINDS)
                     say(f"{run.name}: killed {kind}, {report}")
                 status = driver.wait()
                 if status == 0:
@@ -194,7 +181,8 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 sound = len(stopped) == 1 and "Traceback" not in said
                 assert sound or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
                 report.stops += len(stopped)
-                say(f"{run.name}: stopped, {' '.join(stopped)}")
+                for line in stopped:
+                    say(f"{run.name}: {line}")
             left = _left(run)
             keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
             report.runs, report.traces = report.runs + 1, report.traces + len(keys)
