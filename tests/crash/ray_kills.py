@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import signal
@@ -119,7 +120,7 @@ class Machines:
     def fill_store(self, place: int, seconds: float) -> None:
         """Let nothing more fit into the object store of a node for so long; the last place is the head's."""
         node = [*self.nodes, self.cluster.head_node][place]
-        ray.init(self.cluster.address, log_to_driver=False, logging_level="ERROR")
+        ray.init(self.cluster.address, log_to_driver=False, logging_level=logging.ERROR)
         with full_store(node):
             time.sleep(seconds)
         ray.shutdown()
