@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,20 +103,24 @@ class Machines:
 
     def kill_worker(self, rng: random.Random) -> bool:
         """Kill a worker that has started; False where there is none."""
-        found = sorted(_workers())
+        found = sorted(self.workers())
         if found:
             os.kill(rng.choice(found), signal.SIGKILL)
         return bool(found)
 
     def freeze_node(self, place: int, seconds: float) -> None:
         """Let a node and its workers do nothing for so long."""
-        raylet = self.nodes[place].all_processes[ray_constants.PROCESS_TYPE_RAYLET][0].process.pid
-        frozen = [raylet, *_workers(of=raylet)]
+        raylet = _raylet(self.nodes[place])
+        frozen = [raylet, *_workers({raylet})]
         for number, pause in ((signal.SIGSTOP, seconds), (signal.SIGCONT, 0.0)):
             for process in frozen:
                 with suppress(ProcessLookupError):
                     os.kill(process, number)
             time.sleep(pause)
+
+    def workers(self) -> list[int]:
+        """Processes of workers of these nodes."""
+        return _workers({_raylet(node) for node in self.nodes})
 
     def fill_store(self, place: int, seconds: float) -> None:
         """Let nothing more fit into the object store of a node for so long; the last place is the head's."""
@@ -126,13 +131,18 @@ class Machines:
         ray.shutdown()
 
 
-def _workers(of: int | None = None) -> list[int]:
-    """Processes of workers on this machine, or of one node."""
+def _raylet(node: Any) -> int:
+    process: int = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET][0].process.pid
+    return process
+
+
+def _workers(raylets: Container[int]) -> list[int]:
+    """Processes of workers that these have started."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if (path / "cmdline").read_bytes().startswith(b"ray::_Process") and of in (None, parent):
+            if parent in raylets and (path / "cmdline").read_bytes().startswith(b"ray::_Process"):
                 found.append(int(path.name))
     return found
 
@@ -156,7 +166,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                     driver = subprocess.Popen([*command, *arguments, "--run-dir", str(run)], stdout=log, stderr=log)
                 while killing and driver.poll() is None and report.kills.total() < kills:
                     time.sleep(rng.uniform(*PAUSE))
-                    if not _workers() or driver.poll() is not None:
+                    if not machines.workers() or driver.poll() is not None:
                         continue
                     kind = rng.choice(kinds)
                     if kind == "driver":
