@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,6 +28,7 @@ from gce.adapters.models.local.lora import LoraSettings, adapter_config
 from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.models.servers.policy_sampler import PolicySampler, load_policy_sampler
 from gce.adapters.models.wrappers.other_sampler import WithSampler
+from gce.app.web.policy import batches
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState
 from gce.domain.problems import Message
@@ -106,25 +108,50 @@ def test_an_adapter_that_the_server_lost_is_loaded_again(server: Served) -> None
     assert by_key(sampler.sample(requests())) == before
 
 
+class Noting(ScriptedModel):
+    """A model that takes its time, and notes the seeds of each call."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"{request.messages[0].content} {request.seed}")
+        self.calls: list[list[int]] = []
+
+    def sample(self, requests: Any) -> Iterator[Completion]:
+        self.calls.append([request.seed for request in requests])
+        for completion in super().sample(requests):
+            time.sleep(0.02)
+            yield completion
+
+
 def test_where_one_answer_is_lost_the_whole_batch_is_computed_again() -> None:
     """Else log-probabilities could have other last bits, as those of a smaller batch."""
-    calls: list[list[int]] = []
-
-    class Noting(ScriptedModel):
-        def sample(self, requests: Any) -> Iterator[Completion]:
-            calls.append([request.seed for request in requests])
-            for completion in super().sample(requests):
-                time.sleep(0.02)
-                yield completion
-
-    model = Noting(lambda request: f"{request.messages[0].content} {request.seed}")
+    model = Noting()
     asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(8)]
     with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
         sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
         sampler.info()
         cut = proxy.meanwhile(4, proxy.cut, in_reply=True)
         found = list(sampler.sample(asked))
-    assert cut.is_set() and calls == [[*range(8)]] * 2
+    assert cut.is_set() and model.calls == [[*range(8)]] * 2
+    assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
+
+
+def test_a_batch_whose_requests_come_late_is_never_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MISSING", 0.3)
+    model = Noting()
+    asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(8)]
+    with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
+        sampler.info()
+        held = proxy.meanwhile(3, proxy.hold, in_reply=False)
+
+        def release() -> None:
+            held.wait()
+            time.sleep(0.6)
+            proxy.release()
+
+        threading.Thread(target=release).start()
+        found = list(sampler.sample(asked))
+    assert held.is_set() and model.calls == [[*range(8)]]
     assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
 
 
