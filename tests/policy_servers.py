@@ -44,8 +44,13 @@ class Served:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
 
     @property
+    def port(self) -> int:
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Served:
         self._thread.start()
@@ -108,28 +113,20 @@ class PolicyProcess:
 
     def __init__(self, *options: str) -> None:
         self._options = options
-        self._port = 0
+        self.port = 0
         self.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gce", "serve-policy", "--port", str(self._port), *self._options]
+        command = [sys.executable, "-m", "gce", "serve-policy", "--port", str(self.port), *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line.startswith("serving "), line
-        self._port = int(line.split("127.0.0.1:")[1].split()[0])
-
-    def wait_for(self, words: str) -> None:
-        """Read what it prints until it says so."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if words in line:
-                return
-        raise AssertionError(f"the server ended without {words!r}")
+        self.port = int(line.split("127.0.0.1:")[1].split()[0])
 
     def kill(self) -> None:
         self._process.kill()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests, in a temporary directory of an unprivileged user, and a way to it that can be cut."""
+"""A PostgreSQL server for tests, in a temporary directory of an unprivileged user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -112,51 +111,3 @@ def free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
-
-
-class Proxy:
-    """Passes TCP connections on to a port, until `cut` drops all of them."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        """Drop the connections; new ones are taken."""
-        dropped, self._open = self._open, []
-        for each in dropped:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def close(self) -> None:
-        """Drop all, and take no more."""
-        self._listener.close()
-        self.cut()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                try:
-                    server = socket.create_connection(("127.0.0.1", self._target), timeout=30)
-                except OSError:
-                    client.close()
-                    continue
-                server.settimeout(None)
-                self._open += [client, server]
-                for pair in ((client, server), (server, client)):
-                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
-
-
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while content := source.recv(65536):
-            target.sendall(content)
-    for each in (source, target):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx2")
 pytest.importorskip("safetensors")
 from policy_servers import Imitation, PolicyProcess, Served, Shifted, files_of, own, policy_app, post
+from tcp_proxy import Proxy
 from toy_task import ADDITION, careless
 
 import gce
 from gce.adapters.models.local.lora import LoraSettings, adapter_config
+from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.models.servers.policy_sampler import PolicySampler, load_policy_sampler
 from gce.adapters.models.wrappers.other_sampler import WithSampler
+from gce.app.web.policy import batches
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState
 from gce.domain.problems import Message
@@ -103,6 +106,53 @@ def test_an_adapter_that_the_server_lost_is_loaded_again(server: Served) -> None
     (name,) = sampler.loaded
     assert post(f"{server.url}/unload_lora_adapter", {"lora_name": name})[0] == 200
     assert by_key(sampler.sample(requests())) == before
+
+
+class Noting(ScriptedModel):
+    """A model that takes its time, and notes the seeds of each call."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"{request.messages[0].content} {request.seed}")
+        self.calls: list[list[int]] = []
+
+    def sample(self, requests: Any) -> Iterator[Completion]:
+        self.calls.append([request.seed for request in requests])
+        for completion in super().sample(requests):
+            time.sleep(0.02)
+            yield completion
+
+
+def test_where_one_answer_is_lost_the_whole_batch_is_computed_again() -> None:
+    """Else log-probabilities could have other last bits, as those of a smaller batch."""
+    model = Noting()
+    asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(8)]
+    with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
+        sampler.info()
+        cut = proxy.meanwhile(4, proxy.cut, in_reply=True)
+        found = list(sampler.sample(asked))
+    assert cut.is_set() and model.calls == [[*range(8)]] * 2
+    assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
+
+
+def test_a_batch_whose_requests_come_late_is_never_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MISSING", 0.3)
+    model = Noting()
+    asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(8)]
+    with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
+        sampler.info()
+        held = proxy.meanwhile(3, proxy.hold, in_reply=False)
+
+        def release() -> None:
+            held.wait()
+            time.sleep(0.6)
+            proxy.release()
+
+        threading.Thread(target=release).start()
+        found = list(sampler.sample(asked))
+    assert held.is_set() and model.calls == [[*range(8)]]
+    assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
 
 
 def test_answers_by_other_weights_are_an_error(server: Served) -> None:
@@ -208,27 +258,3 @@ def test_a_run_through_a_server_ends_with_the_bytes_of_one_without(tmp_path: Pat
     finally:
         server.kill()
     assert first == second == train("gce-tiny", tmp_path / "here")
-
-
-@pytest.mark.slow
-def test_a_server_that_is_killed_in_an_answer_and_started_again_loses_and_doubles_no_trace(tmp_path: Path) -> None:
-    pytest.importorskip("mlx.core")
-    server, run = PolicyProcess("--threads", "1"), tmp_path / "run"
-
-    def kill() -> None:
-        server.wait_for("loaded adapter")
-        time.sleep(0.5)
-        server.kill()
-        time.sleep(1.0)
-        server.start()
-
-    killing = threading.Thread(target=kill)
-    killing.start()
-    try:
-        train(server.url, run)
-    finally:
-        killing.join()
-        server.kill()
-    with sqlite3.connect(run / "run.sqlite") as rows:
-        keys = [key for (key,) in rows.execute("select key from rollouts")]
-    assert len(keys) == len(set(keys)) == 2 * 6 * 4

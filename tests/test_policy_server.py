@@ -22,6 +22,7 @@ from starlette.testclient import TestClient
 
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.web.address import Address
+from gce.app.web.policy import batches
 from gce.app.web.policy.adapters import MOST_ADAPTERS, OtherWeights, Policy, UnknownModel
 from gce.domain.completions import SampleRequest
 from gce.domain.learning import ModelState
@@ -129,7 +130,9 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_others_still_work() -> 
 
 
 @pytest.mark.slow
-def test_requests_at_the_same_time_share_a_call_and_a_named_batch_is_one_call_in_its_order() -> None:
+def test_requests_at_the_same_time_share_a_call_and_a_named_batch_is_one_call_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[list[int]] = []
 
     class Noting(ScriptedModel):
@@ -154,7 +157,10 @@ def test_requests_at_the_same_time_share_a_call_and_a_named_batch_is_one_call_in
         ]
         assert calls == [list(range(8))]
         alone = {**ASK, "seeds": [9], "batch": {"id": "c", "size": 2, "places": [0]}}
-        assert post(f"{server.url}/chat/completions", alone)[0] == 200, "what is missing is not waited for forever"
+        monkeypatch.setattr(batches, "MISSING", 0.2)
+        status, body = post(f"{server.url}/chat/completions", alone)
+        assert status == 503 and "ask for the whole batch again" in body["error"]["message"]
+        assert len(calls) == 1, "a part of a batch is not sampled"
 
 
 HOSTILE: list[tuple[str, Any, str]] = [

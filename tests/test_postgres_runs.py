@@ -17,7 +17,8 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 import psycopg
 from crash.postgres_faults import KINDS, break_and_compare
-from postgres_server import PASSWORD, Proxy, Server, running, why_none
+from postgres_server import PASSWORD, Server, running, why_none
+from tcp_proxy import Proxy
 
 from gce.adapters.runs.postgres.store import PostgresRun, PostgresRuns
 from gce.adapters.runs.run_directory import RunDirectory

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 
 pytest.importorskip("ray")
 
+import numpy as np
 import ray
+from full_store import NOTHING_SPILLED, full_store
 from ray.cluster_utils import Cluster
 
 import gce
@@ -45,7 +48,8 @@ class Nodes:
     def __init__(self) -> None:
         self.cluster = Cluster(
             initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20},
+            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20}
+            | NOTHING_SPILLED,
         )
         self.nodes: list[Any] = []
         self.add()
@@ -152,6 +156,33 @@ def test_what_work_raises_is_raised_here(two: RayWorkers) -> None:
         list(two.map(lacking, [1]))
 
 
+def length(spec: Any) -> list[int]:
+    return [len(spec)]
+
+
+def megabyte(_spec: Any) -> list[Any]:
+    return [np.zeros(1 << 20, np.uint8)]
+
+
+def beside(_spec: Any, *, held: Any) -> list[int]:
+    return [len(held)]
+
+
+def test_an_object_store_that_is_full_is_one_line_wherever_it_is(nodes: Nodes, two: RayWorkers) -> None:
+    big = np.zeros(1 << 20, np.uint8)
+    here, there = r"full on the machine of this run, and so is the disk", r"full at worker \d"
+    assert len(set(two.map(process_number, range(4)))) == 2
+    with full_store(nodes.cluster.head_node):
+        for work, spec in ((partial(beside, held=big), 0), (length, big), (megabyte, 0)):
+            with pytest.raises(GceError, match=here):
+                list(two.map(work, [spec]))
+    with full_store(nodes.nodes[0]), full_store(nodes.nodes[1]):
+        for work, spec in ((partial(beside, held=big), 0), (length, big), (megabyte, 0)):
+            with pytest.raises(GceError, match=there):
+                list(two.map(work, [spec]))
+    assert [len(found) for found in two.map(megabyte, range(4))] == [1 << 20] * 4
+
+
 def slow(spec: int) -> list[int]:
     time.sleep(0.2)
     return [spec]
@@ -181,7 +212,10 @@ SMALL: dict[str, Any] = {
 
 def kept(executor: Mapping[str, Any], **more: Any) -> tuple[str, bytes]:
     """A run's records, seconds left out, and the arrays that it learned."""
-    result = gce.train(**SMALL | more, executor=executor, progress=False)
+    return kept_of(gce.train(**SMALL | more, executor=executor, progress=False))
+
+
+def kept_of(result: gce.Result) -> tuple[str, bytes]:
     with result.run() as run:
         found: dict[str, Any] = {stream: list(run.read(stream)) for stream in ("rollouts", "traces", "iterations")}
         for record in found["iterations"]:
@@ -215,6 +249,17 @@ def test_a_run_whose_worker_is_killed_again_and_again_ends_with_the_same_bytes(n
         patch.setattr(RayWorkers, "_finished", killing)
         assert kept(where(nodes)) == whole
     assert kills == 5
+
+
+def test_a_run_that_found_an_object_store_full_is_resumed_and_ends_with_the_same_bytes(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    long: dict[str, Any] = {"model": "crash.ray_kills:slow", "rollouts": {**SMALL["rollouts"], "max_tokens": 2048}}
+    whole, place = kept({}, **long), tmp_path / "run"
+    kept(where(nodes), **long)  # Connects.
+    with full_store(nodes.nodes[0]), full_store(nodes.nodes[1]), pytest.raises(GceError, match="object store is full"):
+        gce.train(**SMALL | long, executor=where(nodes), progress=False, run=place)
+    assert kept_of(gce.resume(place, progress=False)) == whole
 
 
 def test_a_node_may_die_and_the_rest_goes_on(nodes: Nodes, two: RayWorkers) -> None:

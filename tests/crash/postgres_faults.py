@@ -21,7 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from postgres_server import PASSWORD, Proxy, Server, running
+from postgres_server import PASSWORD, Server, running
+from tcp_proxy import Proxy
 
 from crash.forked_trainers import ForkedTrainers, differences
 from gce.adapters.runs.postgres.store import STEPS, PostgresRuns

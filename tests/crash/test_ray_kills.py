@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("ray")
 
 from crash.killing import MEMORY
-from crash.ray_kills import kill_and_compare
+from crash.ray_kills import KINDS, kill_and_compare
 
 pytestmark = [
     pytest.mark.ray,
@@ -20,8 +20,8 @@ pytestmark = [
 
 
 @pytest.mark.slow
-def test_a_hundred_kills_of_workers_nodes_and_drivers_change_nothing() -> None:
+def test_forty_kills_of_workers_nodes_and_drivers_and_full_stores_change_nothing() -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as home:
-        report = kill_and_compare(Path(home), 100, seed=1)
-    assert report.kills.total() == 100 and all(report.kills[kind] for kind in ("worker", "node", "driver"))
+        report = kill_and_compare(Path(home), 40, seed=1)
+    assert report.kills.total() == 40 and all(report.kills[kind] for kind in KINDS) and report.runs > 2
     assert not report.differences and not report.lost and not report.doubled, report

@@ -41,6 +41,8 @@ _STORE_BYTES = 256 << 20
 _START_SECONDS = 120.0
 """Until no worker is there."""
 _SECONDS_BETWEEN_REPORTS = 30.0
+_NO_ROOM = (ObjectStoreFullError, OutOfDiskError)
+_HERE = "on the machine of this run"
 _KEPT = 4
 """Functions that stay in the object store: those that a run alternates between."""
 
@@ -125,7 +127,8 @@ class RayWorkers:
 
         Raises:
             BadInput: there is no such cluster, or it has too few resources.
-            GceError: a specification's worker died again and again, or no worker can be started.
+            GceError: a specification's worker died again and again, no worker can be started, or an object store is
+                full.
         """
         with self._lock:
             self._start()
@@ -140,7 +143,10 @@ class RayWorkers:
                     if not batch.specs:
                         break
                     with self._lock:
-                        running[worker.process.work.remote(held, batch.specs)] = worker, batch
+                        try:
+                            running[worker.process.work.remote(held, batch.specs)] = worker, batch
+                        except _NO_ROOM as error:
+                            raise _no_room(error, _HERE) from error
                         worker.busy += 1
                 if not running:
                     return
@@ -217,11 +223,8 @@ class RayWorkers:
                 return reference
         try:
             reference = ray.put(work)
-        except (ObjectStoreFullError, OutOfDiskError) as error:
-            raise GceError(
-                "Ray's object store is full: it must hold the weights of the adapter and a few batches of answers",
-                hint="run  ray start --head --object-store-memory BYTES , and give its {executor.address}",
-            ) from error
+        except _NO_ROOM as error:
+            raise _no_room(error, _HERE) from error
         self._stored.append((work, reference))
         return reference
 
@@ -276,7 +279,10 @@ class RayWorkers:
 
     def _lost(self, worker: _Worker, batch: _Batch, error: RayError) -> _Batch:
         """Replace a worker that died, and return its batch to be done again; raise what the work itself raised."""
-        if isinstance(error, RayTaskError) and not isinstance(error.cause, (ObjectStoreFullError, OutOfDiskError)):
+        if isinstance(error, _NO_ROOM):
+            place = f"at worker {worker.number} ({worker.place})" if isinstance(error, RayTaskError) else _HERE
+            raise _no_room(error, place) from error
+        if isinstance(error, RayTaskError):
             raise error.cause from error
         if worker in self._workers:
             ray.kill(worker.process)  # Where it cannot be reached, it may still be there.
@@ -304,6 +310,15 @@ class RayWorkers:
                 for worker in self._workers
             )
             self.say(f"workers {'; '.join(each)}")
+
+
+def _no_room(error: RayError, place: str) -> GceError:
+    spilled = ", and so is the disk that it spills to" * isinstance(error, OutOfDiskError)
+    return GceError(
+        f"Ray's object store is full {place}{spilled}: it must hold the weights of the adapter and a few batches of "
+        "answers",
+        hint="free room there, or run  ray start --head --object-store-memory BYTES , and give its {executor.address}",
+    )
 
 
 def _said(error: RayError) -> str:

@@ -53,14 +53,16 @@ class Pace:
 
         A request of more tokens than a minute may have is admitted to an empty window.
         """
+        if self._rates == Rates():  # Without a limit nothing is noted: it would take time in proportion to the rate.
+            return 0.0
         with self._lock:
             now = self._clock()
             while self._sent and self._sent[0].time <= now - _MINUTE:
                 self._sent.popleft()
             most, room = self._rates.requests, self._rates.tokens
             full = most is not None and len(self._sent) >= most
-            used = sum(sent.tokens for sent in self._sent)
-            if self._sent and (full or (room is not None and used + request.tokens > room)):
+            many = room is not None and request.tokens + sum(sent.tokens for sent in self._sent) > room
+            if self._sent and (full or many):
                 return max(self._sent[0].time + _MINUTE - now, 1e-3)
             request.time = now
             self._sent.append(request)

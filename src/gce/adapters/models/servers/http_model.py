@@ -14,6 +14,7 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from itertools import chain, combinations
 from threading import Lock
 from typing import Any, Literal
@@ -255,19 +256,25 @@ class HttpModel:
         return from_thread(lambda put: self._answer(different, put))
 
     async def _answer(self, requests: Sequence[SampleRequest], put: Callable[[Completion], None]) -> None:
-        """Put a completion for each request, as it arrives."""
-        slots = asyncio.Semaphore(self._concurrency)
+        """Put a completion for each request, as it arrives.
+
+        A slot has an HTTP client of its own, because a request takes a pool of connections time in proportion to their
+        number.
+        """
+        slots, idle = asyncio.Semaphore(self._concurrency), list[Client]()
         limits: list[Unfinished] = []
 
         async def answer(group: Sequence[SampleRequest]) -> None:
             await slots.acquire()  # A failure keeps its slot, so that nothing more is sent while the rest is cancelled.
             found: list[Completion] = []
+            client = idle.pop() if idle else await clients.enter_async_context(self._connection.client())
             try:
                 if not limits:
                     found = await self._ask(client, group[:1] if "n" in self._refused else group)
             except Unfinished as limit:
                 if len(group) == 1:  # Several choices may be too much where one is not.
                     limits.append(limit)
+            idle.append(client)
             slots.release()
             for completion in found:
                 put(completion)
@@ -279,7 +286,7 @@ class HttpModel:
                     tasks.create_task(answer([request]))
 
         try:
-            async with self._connection.client() as client, asyncio.TaskGroup() as tasks:
+            async with AsyncExitStack() as clients, asyncio.TaskGroup() as tasks:
                 for group in groups_of(requests):
                     tasks.create_task(answer(group))
         except ExceptionGroup as failures:
@@ -324,10 +331,7 @@ class HttpModel:
             except FailedError as error:
                 failures += 1
                 if failures == self._attempts:
-                    raise NoAnswerInTries(
-                        f"{self.url} gave no answer in {failures} {'try' if failures == 1 else 'tries'}, at last "
-                        f"{error}: does the server run?"
-                    ) from error
+                    raise NoAnswerInTries(self.url, failures, error) from error
                 self._count(Usage(retries=1))
                 await self._sleep(pause_before(error, group[0].seed, failures))
 
@@ -421,7 +425,12 @@ class RefusedError(Exception):
 
 
 class NoAnswerInTries(ModelError):
-    """A request has failed too often."""
+    """A request has failed too often, at last by `failure`."""
+
+    def __init__(self, url: str, tries: int, failure: FailedError) -> None:
+        counted = "1 try" if tries == 1 else f"{tries} tries"
+        super().__init__(f"{url} gave no answer in {counted}, at last {failure}: does the server run?")
+        self.failure = failure
 
 
 def _offered(base: str, key: str, provider: Provider) -> str:

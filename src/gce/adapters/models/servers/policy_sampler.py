@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from math import ceil
@@ -34,6 +35,7 @@ from gce.adapters.models.servers.connection import (
     FailedError,
     HttpAnswer,
     from_thread,
+    pause_before,
     split_url,
 )
 from gce.adapters.models.servers.dialect import Choice, Reply
@@ -269,7 +271,7 @@ class _Call(HttpModel):
             key=owner.key,
             concurrency=_GROUPS if ours else owner.concurrency,
             timeout=owner.timeout * (max(1, turns) if ours else 1),  # All of a batch wait for it from the beginning.
-            attempts=owner.attempts,
+            attempts=1 if ours else owner.attempts,  # A batch is asked for again as a whole: see `_answer`.
             sleep=owner.sleep,
         )
         self._owner, self._server, self._adapter, self._ours = owner, server, adapter, ours
@@ -279,7 +281,8 @@ class _Call(HttpModel):
         self._adapters = Connection(root, owner.key, headers=OPENAI.headers, timeout=owner.timeout)
         self._loading = asyncio.Lock()
         self._places = {request.key: place for place, request in enumerate(requests)}
-        self._batch = hashlib.sha256(repr([(each.key, each.seed) for each in requests]).encode()).hexdigest()[:32]
+        self._batch, self._tries = "", 0
+        self._failure: FailedError | None = None
 
     def _parameters(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
         found = {**parameters_of(group), "return_token_ids": True}
@@ -292,12 +295,38 @@ class _Call(HttpModel):
     def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
         return completion_of(request, choice, reply, self._policy, at_1=self._ours)
 
+    async def _answer(self, requests: Sequence[SampleRequest], put: Callable[[Completion], None]) -> None:
+        """See `HttpModel`. Where an answer of gce serve-policy is missing, the whole batch is asked for again.
+
+        A part of a batch would be computed in other shapes, which may change the last bits of log-probabilities.
+        """
+        if not self._ours:
+            await super()._answer(requests, put)
+            return
+        left = {request.key for request in requests}
+
+        def put_once(completion: Completion) -> None:
+            last = self._failure is None or self._tries == self._owner.attempts
+            if completion.key in left and (last or completion.finish_reason != "error"):
+                left.remove(completion.key)
+                put(completion)
+
+        while True:
+            self._tries += 1
+            self._batch = secrets.token_hex(16)  # The server may still hold requests of the try before.
+            await super()._answer(requests, put_once)
+            if not left or self._failure is None:
+                return
+            await self._sleep(pause_before(self._failure, requests[0].seed, self._tries))
+            self._owner.given_up, self._failure = "", None
+
     async def _ask(self, client: Client, group: Sequence[SampleRequest]) -> list[Completion]:
         try:
             if not self._owner.given_up:
                 return await super()._ask(client, group)
         except NoAnswerInTries as error:
-            self._owner.given_up = str(error)
+            self._failure = error.failure
+            self._owner.given_up = str(NoAnswerInTries(self.url, self._tries, error.failure) if self._ours else error)
         said = self._owner.given_up
         return [Completion(each.key, "", "error", self._policy, error=said) for each in group]
 

@@ -30,7 +30,7 @@ from starlette.routing import Route
 from gce.app.terminal import put
 from gce.app.web.address import Address
 from gce.app.web.policy.adapters import OtherWeights, Policy, UnknownModel
-from gce.app.web.policy.batches import Batches
+from gce.app.web.policy.batches import Batches, IncompleteBatch
 from gce.app.web.policy.formats import adapter_of, asked_of, name_of, reply_of
 from gce.app.web.safety import LIMITS, Keys, Safety
 from gce.errors import BadInput, GceError
@@ -62,6 +62,7 @@ def policy_application(
             HTTPException: _http_error,
             BadInput: _bad_input,
             UnknownModel: _unknown,
+            IncompleteBatch: _incomplete,
             GceError: _failed,
             Exception: _failed,
         },
@@ -155,6 +156,10 @@ async def _bad_input(_request: Request, error: Exception) -> Response:
 
 async def _unknown(_request: Request, error: Exception) -> Response:
     return _error(404, f"the model {str(error)[:128]!r} does not exist")
+
+
+async def _incomplete(_request: Request, _raised: Exception) -> Response:
+    return _error(503, "other requests of the batch did not come: ask for the whole batch again")
 
 
 async def _failed(request: Request, error: Exception) -> Response:

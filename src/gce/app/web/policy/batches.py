@@ -1,7 +1,8 @@
 """Requests that are sampled together: what arrives while the model is busy, or what a client says belongs together.
 
 A client that names its batch gets the completions of one call of the model, whatever else is asked and however its
-requests are scheduled; so they are those of the same call in its own process, to the last bit.
+requests are scheduled; so they are those of the same call in its own process, to the last bit. If a part of the batch
+does not come, the rest gets no completions: they could have other last bits.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from attrs import define, evolve, field, frozen
 from gce.app.web.policy.adapters import Policy
 from gce.domain.completions import Completion, SampleRequest
 
-__all__ = ["Asked", "Batches"]
+__all__ = ["Asked", "Batches", "IncompleteBatch"]
 
 T = TypeVar("T")
 COLLECT = 0.005
 """Seconds that a request waits for others, unless its client names its batch."""
-MISSING = 2.0
-"""Seconds that a batch waits for requests that do not come, because their client has their answers already."""
+MISSING = 10.0
+"""Seconds that a batch waits for its next request."""
+
+
+class IncompleteBatch(Exception):
+    """Some requests of a batch did not come."""
 
 
 @frozen(eq=False)
@@ -66,7 +71,12 @@ class Batches:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def ask(self, asked: Asked) -> list[Completion]:
-        """Return the completions of a request in order. Raises what sampling raised."""
+        """Return the completions of a request in order.
+
+        Raises:
+            IncompleteBatch: other requests of its batch have not come.
+            Exception: what sampling raised.
+        """
         loop = asyncio.get_running_loop()
         now = loop.time()
         batch = self._waiting.setdefault((asked.model, asked.batch), _Batch(now + COLLECT, asked.size))
@@ -86,8 +96,12 @@ class Batches:
             due = {key: now if batch.whole else batch.due for key, batch in self._waiting.items()}
             key = min(due, key=due.__getitem__, default=None)
             if key is not None and due[key] <= now:
-                asked = self._waiting.pop(key).asked
-                await self.call(lambda asked=asked: self._sample(asked, loop))  # type: ignore[misc]
+                batch = self._waiting.pop(key)
+                if batch.size and not batch.whole:
+                    for _, answer in batch.asked:
+                        _fail(answer, IncompleteBatch())
+                else:
+                    await self.call(lambda asked=batch.asked: self._sample(asked, loop))  # type: ignore[misc]
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if key is None else due[key] - now):
