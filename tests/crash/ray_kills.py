@@ -129,7 +129,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
     command = [sys.executable, "-m", "gce.app.train"]
     whole_run = subprocess.run([*command, *SETTINGS, "--run-dir", str(home / "whole")], capture_output=True, text=True)
     assert whole_run.returncode == 0, whole_run.stderr
-    whole = _left(home / "whole")
+    whole = left_of(home / "whole")
     with Machines() as machines:
         on_ray = [*SETTINGS, "--executor", "ray", "--workers", "2", "--address", machines.cluster.address]
         while (killing := report.kills.total() < kills and time.monotonic() - began < 60 * minutes) or not report.runs:
@@ -161,7 +161,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 # Four deaths with the same share stop a run in one line, after which it is resumed, too.
                 stopped = "its worker died each time" in said or "a worker cannot be started" in said
                 assert stopped or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
-            left = _left(run)
+            left = left_of(run)
             keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
             report.runs, report.traces = report.runs + 1, report.traces + len(keys)
             report.lost += len(set(expected) - set(keys))
@@ -171,7 +171,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
     return report
 
 
-def _left(run: Path) -> dict[str, Any]:
+def left_of(run: Path) -> dict[str, Any]:
     """All that must repeat, but for where it was computed."""
     left = what_is_left(run)
     for config in (left["config"]["settings"], left["summary"]["config"]):
