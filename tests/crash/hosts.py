@@ -103,15 +103,16 @@ class Hub:
             raise RuntimeError("the proxy did not start")
 
     def reset_one(self, rng: random.Random) -> str:
-        """Reset a random connection at both ends, and return from where to where it was, or nothing."""
+        """Reset a random connection to a random port at both ends; return from where to where it was, or nothing."""
 
         async def reset() -> str:
             if not self._open:
                 return ""
-            ends = rng.choice(list(self._open))
+            port = rng.choice(sorted({where.rpartition(" ")[2] for where in self._open.values()}))
+            ends = rng.choice([ends for ends, where in self._open.items() if where.endswith(port)])
             for end in ends:
                 _reset(end)
-            return self._open[ends]
+            return f"{self._open[ends]} reset"
 
         return asyncio.run_coroutine_threadsafe(reset(), self._loop).result()
 

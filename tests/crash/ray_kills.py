@@ -55,15 +55,29 @@ def slow(config: Any, task: Any) -> ScriptedModel:
 
 
 @dataclass
-class Report:
-    """What was killed, and what came of it."""
+class Compared:
+    """What became of runs that ended."""
 
-    kills: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     traces: int = 0
     lost: int = 0
     doubled: int = 0
     differences: list[str] = field(default_factory=list)
+
+    def add(self, name: str, left: dict[str, Any], whole: dict[str, Any]) -> None:
+        """Compare what a run left with what one left that nothing happened to."""
+        keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
+        self.runs, self.traces = self.runs + 1, self.traces + len(keys)
+        self.lost += len(set(expected) - set(keys))
+        self.doubled += len(keys) - len(set(keys))
+        self.differences += [f"{name}: {part}" for part in whole if left.get(part) != whole[part]]
+
+
+@dataclass
+class Report(Compared):
+    """What was killed, and what came of it."""
+
+    kills: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         each = ", ".join(f"{name} {self.kills[name]}" for name in KINDS)
@@ -161,12 +175,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 # Four deaths with the same share stop a run in one line, after which it is resumed, too.
                 stopped = "its worker died each time" in said or "a worker cannot be started" in said
                 assert stopped or status == -signal.SIGKILL, f"exit status {status}: {said[:9000]}"
-            left = left_of(run)
-            keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
-            report.runs, report.traces = report.runs + 1, report.traces + len(keys)
-            report.lost += len(set(expected) - set(keys))
-            report.doubled += len(keys) - len(set(keys))
-            report.differences += [f"{run.name}: {name}" for name in whole if left.get(name) != whole[name]]
+            report.add(run.name, left_of(run), whole)
             say(f"{run.name}: ended")
     return report
 

@@ -29,45 +29,54 @@ from crash import ray_kills
 from crash.forked_trainers import TESTS
 from crash.hosts import Host, Hub, hosts, lacking
 from crash.killing import MEMORY
+from gce.adapters.runs.checkpoint_files import content_hash, file_hashes
 
 RUNS = {
-    "toy": ray_kills.SETTINGS,
+    "toy": (2.0, ray_kills.SETTINGS),
     "gce-tiny": (
-        *("--model", "gce-tiny", "--problems", "8", "--rollouts", "4", "--iterations", "1", "--dev", "4"),
-        *("--test", "8", "--threads", "1", "--updates", "4"),
+        8.0,
+        (
+            *("--model", "gce-tiny", "--problems", "8", "--rollouts", "4", "--updates", "4", "--iterations", "1"),
+            *("--dev", "4", "--test", "8", "--threads", "1"),
+        ),
     ),
 }
+"""The longest pause between faults in seconds, and the settings."""
 KINDS = ("loss", "partition", "long")
 SHORT = 5.0
 """The longest partition after which Ray still has the host, in seconds."""
 LONG = 90.0
 """By then Ray has given up a host: a health check waits for ten seconds, and five fail, three seconds apart."""
-TOO_EARLY = "workers need 2 CPUs, and the Ray cluster has"
-"""What a run says before all hosts have joined."""
+HANGS = 600.0
+"""Seconds after the last fault within which a run must end."""
 PORT = 6379
+JOINED_WITHIN = 180.0
+"""Seconds until Ray must have hosts again that it had given up."""
+COUNT = """
+import sys, ray
+ray.init(sys.argv[1], logging_level="ERROR", log_to_driver=False)
+sys.exit(ray.cluster_resources().get("CPU", 0.0) < float(sys.argv[2]))
+"""
 RAY = str(Path(sys.executable).with_name("ray"))
 
 
 @dataclass
-class Report:
+class Report(ray_kills.Compared):
     """What the network did, and what came of it."""
 
     faults: Counter[str] = field(default_factory=Counter)
-    runs: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     """How often each error ended a run, which was resumed then."""
     rejoined: int = 0
     """How often Ray was started again on a host that it had given up."""
-    traces: int = 0
-    lost: int = 0
-    doubled: int = 0
-    differences: list[str] = field(default_factory=list)
+    replaced: int = 0
+    """Workers that a run replaced."""
 
     def __str__(self) -> str:
         return (
             f"{self.faults['loss']} connections lost, {self.faults['partition']} short and {self.faults['long']} long "
-            f"partitions in {self.runs} runs with {self.traces} traces: {self.rejoined} hosts joined again, "
-            f"{self.errors.total()} resumes, {self.lost} lost, {self.doubled} doubled, "
+            f"partitions in {self.runs} runs with {self.traces} traces: {self.replaced} workers replaced, "
+            f"{self.rejoined} hosts joined again, {self.errors.total()} resumes, {self.lost} lost, {self.doubled} doubled, "
             f"{len(self.differences)} differences"
         )
 
@@ -78,23 +87,31 @@ class Cluster:
     def __init__(self, machines: list[Host], folder: Path) -> None:
         self._machines, self._folder = machines, folder
         self._nodes: list[subprocess.Popen[Any]] = []
-        for machine in machines:
-            self._nodes.append(self._start(machine))
-            self._wait_for_head()
+        self.rejoined = 0
+        self._nodes = [self._start(machine) for machine in machines]
 
     @property
     def address(self) -> str:
         """That of the head."""
         return f"{self._machines[0].address}:{PORT}"
 
-    def tend(self) -> int:
-        """Start Ray where it has ended; return on how many hosts."""
-        ended = [place for place, node in enumerate(self._nodes) if node.poll() is not None]
-        assert 0 not in ended, "the head has ended"
-        for place in ended:
-            self._machines[place].kill_all()
-            self._nodes[place] = self._start(self._machines[place])
-        return len(ended)
+    def tend(self) -> None:
+        """Start Ray where it has ended."""
+        for place, node in enumerate(self._nodes):
+            if node.poll() is not None:
+                assert place, f"the head has ended: {self._log(self._machines[0]).read_text()}"
+                self._machines[place].kill_all()
+                self._nodes[place] = self._start(self._machines[place])
+                self.rejoined += 1
+
+    def wait(self) -> None:
+        """Wait until each host has joined."""
+        limit = time.monotonic() + JOINED_WITHIN
+        command = [sys.executable, "-c", COUNT, self.address, str(len(self._machines) - 1)]
+        while self._machines[0].begin(command, stderr=subprocess.DEVNULL).wait():
+            said = "\n".join(self._log(machine).read_text()[-3000:] for machine in self._machines)
+            assert time.monotonic() < limit, f"not all hosts joined: {said}"
+            self.tend()
 
     def _start(self, machine: Host) -> subprocess.Popen[Any]:
         head = machine is self._machines[0]
@@ -102,15 +119,11 @@ class Cluster:
         options = ["--num-cpus", "0" if head else "1", "--object-store-memory", str(ray_kills.STORE)]
         folder = self._folder / machine.address
         command = [RAY, "start", *where, *options, "--node-ip-address", machine.address, "--temp-dir", str(folder)]
-        with open(self._folder / f"{machine.address}.log", "a") as log:
+        with open(self._log(machine), "a") as log:
             return machine.begin([*command, "--disable-usage-stats", "--block"], stdout=log, stderr=log)
 
-    def _wait_for_head(self) -> None:
-        limit = time.monotonic() + 60.0
-        probe = f"import socket; socket.create_connection(({self._machines[0].address!r}, {PORT}), 1.0)"
-        while self._machines[0].begin([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).wait():
-            assert time.monotonic() < limit, (self._folder / f"{self._machines[0].address}.log").read_text()
-            time.sleep(0.2)
+    def _log(self, machine: Host) -> Path:
+        return self._folder / f"{machine.address}.log"
 
 
 def break_and_compare(
@@ -124,46 +137,47 @@ def break_and_compare(
 ) -> Report:
     """Runs over three hosts, until so many `faults` of each kind have happened, each compared when it ends."""
     rng, report = random.Random(seed), Report()
+    pause, settings = RUNS[kind]
     left = [name for name, count in faults.items() for _ in range(count)]
     rng.shuffle(left)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
     train = [sys.executable, "-m", "gce.app.train"]
-    quiet = subprocess.run([*train, *RUNS[kind], "--run-dir", str(home / "whole")], capture_output=True, text=True)
+    quiet = subprocess.run([*train, *settings, "--run-dir", str(home / "whole")], capture_output=True, text=True)
     assert quiet.returncode == 0, quiet.stderr
     whole = ray_kills.left_of(home / "whole")
+    say(f"in one process: {_checkpoint(home / 'whole')}")
     with hosts(3, delay=delay) as (hub, machines):
         cluster = Cluster(machines, home)
-        on_ray = [*RUNS[kind], "--executor", "ray", "--workers", "2", "--address", cluster.address]
+        on_ray = [*settings, "--executor", "ray", "--workers", "2", "--address", cluster.address]
         while left or not report.runs:
             run = home / f"run{report.runs}"
             while True:
+                cluster.wait()
                 arguments = ["--resume"] if (run / "run.sqlite").exists() else on_ray
                 with open(home / "log", "w") as log:
                     driver = machines[0].begin([*train, *arguments, "--run-dir", str(run)], stdout=log, stderr=log)
+                limit = time.monotonic() + HANGS
                 while driver.poll() is None:
-                    time.sleep(rng.uniform(0.1, 2.0))
-                    report.rejoined += cluster.tend()
+                    assert time.monotonic() < limit, f"the run hangs: {(home / 'log').read_text()[-9000:]}"
+                    time.sleep(rng.uniform(0.1, pause))
+                    cluster.tend()
                     if left and (run / "run.sqlite").exists() and driver.poll() is None:
                         said = break_it(left[-1], hub, rng.choice(machines), driver, rng)
                         if said:
                             report.faults[left.pop()] += 1
+                            limit = time.monotonic() + HANGS
                             say(f"{run.name}: {said}")
+                written = (home / "log").read_text()
+                report.replaced += written.count("is replaced")
                 if driver.returncode == 0:
                     break
-                error = (home / "log").read_text().strip().splitlines()[-1]
-                assert error.startswith("gce train: "), (home / "log").read_text()[-9000:]
-                if TOO_EARLY in error:
-                    time.sleep(1.0)
-                    continue
+                error = written.strip().splitlines()[-1]
+                assert error.startswith("gce train: "), written[-9000:]
                 say(f"{run.name}: {error}")
                 report.errors[error] += 1
-            found = ray_kills.left_of(run)
-            keys, expected = ([each["key"] for each in each["traces"]] for each in (found, whole))
-            report.runs, report.traces = report.runs + 1, report.traces + len(keys)
-            report.lost += len(set(expected) - set(keys))
-            report.doubled += len(keys) - len(set(keys))
-            report.differences += [f"{run.name}: {name}" for name in whole if found.get(name) != whole[name]]
-            say(f"{run.name}: ended, {report}")
+            report.rejoined = cluster.rejoined
+            report.add(run.name, ray_kills.left_of(run), whole)
+            say(f"{run.name}: ended, {_checkpoint(run)}, {report}")
     return report
 
 
@@ -173,10 +187,17 @@ def break_it(fault: str, hub: Hub, host: Host, driver: subprocess.Popen[Any], rn
         return hub.reset_one(rng)
     seconds, refusing = LONG if fault == "long" else rng.uniform(0.1, SHORT), rng.random() < 0.5
     with hub.partition(host, refusing=refusing):
-        limit = time.monotonic() + seconds
-        while driver.poll() is None and time.monotonic() < limit:
+        began = time.monotonic()
+        while driver.poll() is None and time.monotonic() < began + seconds:
             time.sleep(0.05)
-    return f"{host.address} cut off for {seconds:.1f} s, {'refusing' if refusing else 'silent'}"
+        lasted = time.monotonic() - began
+    how = "refuses" if refusing else "drops"
+    return f"{host.address} cut off for {lasted:.1f} of {seconds:.1f} s, {how} new connections"
+
+
+def _checkpoint(run: Path) -> str:
+    files = {path.name: path.read_bytes() for path in (run / "checkpoints" / "last").iterdir()}
+    return f"checkpoint {content_hash(file_hashes(files))[:16]}"
 
 
 def main() -> None:
@@ -185,7 +206,9 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=5.0, help="of what is sent, in each direction (default 5)")
     parser.add_argument("--losses", type=int, default=20, help="connections that are reset (default 20)")
     parser.add_argument("--partitions", type=int, default=3, help=f"partitions of up to {SHORT:g} s (default 3)")
-    parser.add_argument("--long", type=int, default=0, help=f"partitions of {LONG:g} s, or to the end of a run (default 0)")
+    parser.add_argument(
+        "--long", type=int, default=0, help=f"partitions of {LONG:g} s, or to the end of a run (default 0)"
+    )
     parser.add_argument("--run", choices=sorted(RUNS), default="toy", help="what is trained (default toy)")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
