@@ -20,9 +20,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from crash import ray_kills
@@ -67,8 +67,8 @@ class Report(ray_kills.Compared):
     faults: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     """How often each error ended a run, which was resumed then."""
-    rejoined: int = 0
-    """How often Ray was started again on a host that it had given up."""
+    restarts: int = 0
+    """How often Ray was started again on a host, which it leaves when it has been given up there."""
     replaced: int = 0
     """Workers that a run replaced."""
 
@@ -76,33 +76,33 @@ class Report(ray_kills.Compared):
         return (
             f"{self.faults['loss']} connections lost, {self.faults['partition']} short and {self.faults['long']} long "
             f"partitions in {self.runs} runs with {self.traces} traces: {self.replaced} workers replaced, "
-            f"{self.rejoined} hosts joined again, {self.errors.total()} resumes, {self.lost} lost, {self.doubled} doubled, "
-            f"{len(self.differences)} differences"
+            f"Ray restarted {self.restarts} times, {self.errors.total()} resumes, {self.lost} lost, "
+            f"{self.doubled} doubled, {len(self.differences)} differences"
         )
 
 
 class Cluster:
-    """Ray on the hosts, started again where it ended, as systemd would."""
+    """Ray on the hosts; a thread starts it again where it has ended, as systemd would."""
 
     def __init__(self, machines: list[Host], folder: Path) -> None:
         self._machines, self._folder = machines, folder
-        self._nodes: list[subprocess.Popen[Any]] = []
-        self.rejoined = 0
+        self.restarts = 0
         self._nodes = [self._start(machine) for machine in machines]
+        self._over = Event()
+        self._supervisor = Thread(target=self._supervise)
+
+    def __enter__(self) -> Cluster:
+        self._supervisor.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._supervisor.join()
 
     @property
     def address(self) -> str:
         """That of the head."""
         return f"{self._machines[0].address}:{PORT}"
-
-    def tend(self) -> None:
-        """Start Ray where it has ended."""
-        for place, node in enumerate(self._nodes):
-            if node.poll() is not None:
-                assert place, f"the head has ended: {self._log(self._machines[0]).read_text()}"
-                self._machines[place].kill_all()
-                self._nodes[place] = self._start(self._machines[place])
-                self.rejoined += 1
 
     def wait(self) -> None:
         """Wait until each host has joined."""
@@ -111,7 +111,14 @@ class Cluster:
         while self._machines[0].begin(command, stderr=subprocess.DEVNULL).wait():
             said = "\n".join(self._log(machine).read_text()[-3000:] for machine in self._machines)
             assert time.monotonic() < limit, f"not all hosts joined: {said}"
-            self.tend()
+
+    def _supervise(self) -> None:
+        while not self._over.wait(0.5):
+            for place, machine in enumerate(self._machines[1:], 1):
+                if self._nodes[place].poll() is not None:
+                    machine.kill_all()
+                    self._nodes[place] = self._start(machine)
+                    self.restarts += 1
 
     def _start(self, machine: Host) -> subprocess.Popen[Any]:
         head = machine is self._machines[0]
@@ -146,8 +153,7 @@ def break_and_compare(
     assert quiet.returncode == 0, quiet.stderr
     whole = ray_kills.left_of(home / "whole")
     say(f"in one process: {_checkpoint(home / 'whole')}")
-    with hosts(3, delay=delay) as (hub, machines):
-        cluster = Cluster(machines, home)
+    with hosts(3, delay=delay) as (hub, machines), Cluster(machines, home) as cluster:
         on_ray = [*settings, "--executor", "ray", "--workers", "2", "--address", cluster.address]
         while left or not report.runs:
             run = home / f"run{report.runs}"
@@ -160,7 +166,6 @@ def break_and_compare(
                 while driver.poll() is None:
                     assert time.monotonic() < limit, f"the run hangs: {(home / 'log').read_text()[-9000:]}"
                     time.sleep(rng.uniform(0.1, pause))
-                    cluster.tend()
                     if left and (run / "run.sqlite").exists() and driver.poll() is None:
                         said = break_it(left[-1], hub, rng.choice(machines), driver, rng)
                         if said:
@@ -168,6 +173,7 @@ def break_and_compare(
                             limit = time.monotonic() + HANGS
                             say(f"{run.name}: {said}")
                 written = (home / "log").read_text()
+                assert "(raylet)" not in written, "what Ray's own processes say is not part of the output"
                 report.replaced += written.count("is replaced")
                 if driver.returncode == 0:
                     break
@@ -175,7 +181,7 @@ def break_and_compare(
                 assert error.startswith("gce train: "), written[-9000:]
                 say(f"{run.name}: {error}")
                 report.errors[error] += 1
-            report.rejoined = cluster.rejoined
+            report.restarts = cluster.restarts
             report.add(run.name, ray_kills.left_of(run), whole)
             say(f"{run.name}: ended, {_checkpoint(run)}, {report}")
     return report
