@@ -147,6 +147,7 @@ def break_and_compare(
     pause, settings = RUNS[kind]
     left = [name for name, count in faults.items() for _ in range(count)]
     rng.shuffle(left)
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-three-hosts-" * 5}
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
     train = [sys.executable, "-m", "gce.app.train"]
     quiet = subprocess.run([*train, *settings, "--run-dir", str(home / "whole")], capture_output=True, text=True)

@@ -199,7 +199,10 @@ class RayWorkers:
                 ray.init(self._address, **shown)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 said = one_line(str(error))
-                raise BadInput(f"no Ray cluster of this version at {self._address!r}: {said:.300}") from error
+                raise BadInput(
+                    f"no Ray cluster of this version at {self._address!r}: {said:.300}",
+                    hint="is RAY_AUTH_MODE (disabled, or token and the same token) the same here and there?",
+                ) from error
         else:
             ray.init(
                 "local",
