@@ -198,6 +198,8 @@ def break_it(fault: str, hub: Hub, host: Host, driver: subprocess.Popen[Any], rn
         while driver.poll() is None and time.monotonic() < began + seconds:
             time.sleep(0.05)
         lasted = time.monotonic() - began
+    if fault == "long" and lasted <= SHORT:
+        return ""  # The run had ended.
     how = "refuses" if refusing else "drops"
     return f"{host.address} cut off for {lasted:.1f} of {seconds:.1f} s, {how} new connections"
 
