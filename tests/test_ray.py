@@ -183,6 +183,18 @@ def test_an_object_store_that_is_full_is_one_line_wherever_it_is(nodes: Nodes, t
     assert [len(found) for found in two.map(megabyte, range(4))] == [1 << 20] * 4
 
 
+def lose_once(mark: str) -> list[int]:
+    if not os.path.exists(mark):
+        Path(mark).touch()
+        raise ray.exceptions.ObjectFetchTimedOutError("ff", None, "")
+    return [1]
+
+
+def test_work_whose_function_or_results_ray_has_lost_is_done_again(two: RayWorkers, tmp_path: Path) -> None:
+    """As where the network fails between a worker and the node that has them."""
+    assert list(two.map(lose_once, [str(tmp_path / "mark")])) == [1]
+
+
 def slow(spec: int) -> list[int]:
     time.sleep(0.2)
     return [spec]
@@ -262,13 +274,14 @@ def test_a_run_that_found_an_object_store_full_is_resumed_and_ends_with_the_same
     assert kept_of(gce.resume(place, progress=False)) == whole
 
 
-def test_a_node_may_die_and_the_rest_goes_on(nodes: Nodes, two: RayWorkers) -> None:
+def test_a_node_may_die_and_the_rest_goes_on(nodes: Nodes, two: RayWorkers, capfd: pytest.CaptureFixture[str]) -> None:
     found = []
     for done, number in enumerate(two.map(slow, range(12))):
         found.append(number)
         if done == 2:
             nodes.kill()
     assert sorted(found) == list(range(12))
+    assert "raylet" not in "".join(capfd.readouterr()), "what Ray's own processes say is not printed"
     nodes.add()
     assert kept(where(nodes)) == kept({})
 

@@ -62,17 +62,31 @@ def slow(config: Any, task: Any) -> ScriptedModel:
 
 
 @dataclass
-class Report:
-    """What was killed, and what came of it."""
+class Compared:
+    """What became of runs that ended."""
 
-    kills: Counter[str] = field(default_factory=Counter)
-    stops: int = 0
-    """How often a run ended in one line, and was resumed."""
     runs: int = 0
     traces: int = 0
     lost: int = 0
     doubled: int = 0
     differences: list[str] = field(default_factory=list)
+
+    def add(self, name: str, left: dict[str, Any], whole: dict[str, Any]) -> None:
+        """Compare what a run left with what one left that nothing happened to."""
+        keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
+        self.runs, self.traces = self.runs + 1, self.traces + len(keys)
+        self.lost += len(set(expected) - set(keys))
+        self.doubled += len(keys) - len(set(keys))
+        self.differences += [f"{name}: {part}" for part in whole if left.get(part) != whole[part]]
+
+
+@dataclass
+class Report(Compared):
+    """What was killed, and what came of it."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    stops: int = 0
+    """How often a run ended in one line, and was resumed."""
 
     def __str__(self) -> str:
         each = ", ".join(f"{name} {self.kills[name]}" for name in KINDS)
@@ -154,7 +168,7 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
     command = [sys.executable, "-m", "gce.app.train"]
     whole_run = subprocess.run([*command, *SETTINGS, "--run-dir", str(home / "whole")], capture_output=True, text=True)
     assert whole_run.returncode == 0, whole_run.stderr
-    whole, kinds = _left(home / "whole"), list(KINDS)
+    whole, kinds = left_of(home / "whole"), list(KINDS)
     with Machines() as machines:
         on_ray = [*SETTINGS, "--executor", "ray", "--workers", "2", "--address", machines.cluster.address]
         while (killing := report.kills.total() < kills and time.monotonic() - began < 60 * minutes) or not report.runs:
@@ -194,17 +208,12 @@ def kill_and_compare(home: Path, kills: int, seed: int, *, minutes: float = 1e9,
                 report.stops += len(stopped)
                 for line in stopped:
                     say(f"{run.name}: {line}")
-            left = _left(run)
-            keys, expected = ([each["key"] for each in found["traces"]] for found in (left, whole))
-            report.runs, report.traces = report.runs + 1, report.traces + len(keys)
-            report.lost += len(set(expected) - set(keys))
-            report.doubled += len(keys) - len(set(keys))
-            report.differences += [f"{run.name}: {name}" for name in whole if left.get(name) != whole[name]]
+            report.add(run.name, left_of(run), whole)
             say(f"{run.name}: ended")
     return report
 
 
-def _left(run: Path) -> dict[str, Any]:
+def left_of(run: Path) -> dict[str, Any]:
     """All that must repeat, but for where it was computed."""
     left = what_is_left(run)
     for config in (left["config"]["settings"], left["summary"]["config"]):

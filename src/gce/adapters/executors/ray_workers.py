@@ -179,6 +179,7 @@ class RayWorkers:
         self._stored.clear()
         if self._started:
             ray.shutdown()
+            ray._private.worker._worker_logs_enabled = True
             self._started = False
 
     def _start(self) -> None:
@@ -197,12 +198,17 @@ class RayWorkers:
 
     def _connect(self) -> None:
         shown: dict[str, Any] = {"log_to_driver": self._show_output, "logging_level": "ERROR"}
+        # Without this, Ray prints pages of what a node says that ends, and it has no option against that.
+        ray._private.worker._worker_logs_enabled = self._show_output
         if self._address:
             try:
                 ray.init(self._address, **shown)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 said = one_line(str(error))
-                raise BadInput(f"no Ray cluster of this version at {self._address!r}: {said:.300}") from error
+                raise BadInput(
+                    f"no Ray cluster of this version at {self._address!r}: {said:.300}",
+                    hint="is RAY_AUTH_MODE (disabled, or token and the same token) the same here and there?",
+                ) from error
         else:
             ray.init(
                 "local",
@@ -256,8 +262,9 @@ class RayWorkers:
         """Wait for the first worker."""
         limit = time.monotonic() + _START_SECONDS
         while not any(worker.place for worker in self._workers):
-            ray.wait([worker.starting for worker in self._workers], num_returns=1, timeout=limit - time.monotonic())
-            if time.monotonic() >= limit:
+            left = limit - time.monotonic()
+            ray.wait([worker.starting for worker in self._workers], num_returns=1, timeout=max(0.0, left))
+            if left <= 0.0:
                 raise GceError(f"no worker of the Ray cluster started within {_START_SECONDS:g} s: see  ray status")
             self._look()
 
@@ -282,7 +289,7 @@ class RayWorkers:
         if isinstance(error, _NO_ROOM):
             place = f"at worker {worker.number} ({worker.place})" if isinstance(error, RayTaskError) else _HERE
             raise _no_room(error, place) from error
-        if isinstance(error, RayTaskError):
+        if isinstance(error, RayTaskError) and not isinstance(error.cause, RayError):  # Such as a lost function.
             raise error.cause from error
         if worker in self._workers:
             ray.kill(worker.process)  # Where it cannot be reached, it may still be there.
