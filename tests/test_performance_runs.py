@@ -598,6 +598,14 @@ def test_preset_with_other_fields(tmp_path: Path) -> None:
     assert set(PRESETS) == {"claude", "codex", "trae", "openhands"}
 
 
+def test_visible_paths_are_relative_to_the_file_of_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project" / "bin").mkdir(parents=True)
+    (tmp_path / "project" / "agents.toml").write_text('[agents.x]\ncommand = "x {prompt}"\nvisible = ["bin", "~", "/tmp"]\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/")
+    assert read_agents(Path("project/agents.toml"))["x"].visible == (f"{tmp_path}/project/bin", "/", "/tmp")
+
+
 def test_usage_is_read_from_the_last_object() -> None:
     agent = AgentCommand(name="x", command="x {prompt}", cost="total.usd", tokens="n")
     assert usage_in('{"total": {"usd": 1}}\n{"total": {"usd": 2.5}, "n": 7}\nend\n', agent) == AgentUsage(None, 7, 2.5)

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import evolve, field, frozen, validators
 
 from gce.app.options import nearest
 from gce.app.wiring.access import Access, known_prices
@@ -162,9 +162,9 @@ def read_agents(path: Path) -> dict[str, AgentCommand]:
     Raises:
         BadInput: the file cannot be read, or an agent is not as `AgentCommand` says.
     """
-    found = parse_toml(read_input(path, _MOST_BYTES), str(path))
-    tables = found.get("agents")
-    if set(found) != {"agents"} or not isinstance(tables, dict) or not all(map(_is_table, tables.values())):
+    content = parse_toml(read_input(path, _MOST_BYTES), str(path))
+    tables = content.get("agents")
+    if set(content) != {"agents"} or not isinstance(tables, dict) or not all(map(_is_table, tables.values())):
         raise BadInput(f"expected {path} to have tables [agents.NAME] and nothing else")
     agents = {}
     for name, fields in tables.items():
@@ -173,14 +173,17 @@ def read_agents(path: Path) -> dict[str, AgentCommand]:
             raise BadInput(f"{path}: agent {name}: expected a preset from {', '.join(PRESETS)}, got {preset!r:.60}")
         before = to_plain(PRESETS[preset]) if preset else {}
         try:
-            agents[name] = from_plain(AgentCommand, {**before, **fields, "name": name})
+            found = from_plain(AgentCommand, {**before, **fields, "name": name})
         except ValueError as error:
             raise BadInput(f"{path}: agent {name}: {one_line(error)}") from error
         if name in CONTROLS:
             raise BadInput(f"{path}: {name} is a control, which always runs: give the agent another name")
-        missing = [each for each in fields.get("visible", ()) if not Path(each).expanduser().exists()]
+        # Relative to the file, wherever the command is given; presets also name places that a machine lacks.
+        visible = {each: str(path.parent.absolute() / Path(each).expanduser()) for each in found.visible}
+        missing = [each for each in fields.get("visible", ()) if not Path(visible[each]).exists()]
         if missing:
             raise BadInput(f"{path}: agent {name}: no such path: {missing[0]!r}, which is to be visible")
+        agents[name] = evolve(found, visible=tuple(visible.values()))
     return agents
 
 
