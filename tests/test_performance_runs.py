@@ -600,7 +600,9 @@ def test_preset_with_other_fields(tmp_path: Path) -> None:
 
 def test_visible_paths_are_relative_to_the_file_of_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "project" / "bin").mkdir(parents=True)
-    (tmp_path / "project" / "agents.toml").write_text('[agents.x]\ncommand = "x {prompt}"\nvisible = ["bin", "~", "/tmp"]\n')
+    (tmp_path / "project" / "agents.toml").write_text(
+        '[agents.x]\ncommand = "x {prompt}"\nvisible = ["bin", "~", "/tmp"]\n'
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/")
     assert read_agents(Path("project/agents.toml"))["x"].visible == (f"{tmp_path}/project/bin", "/", "/tmp")

@@ -1,14 +1,22 @@
 #!/usr/bin/env python3
 """A coding agent without a model: it makes edits that are written down below, in the code of four of the shipped tasks.
 
-`gce performance plan --out RUN --agents-file examples/performance/agents.toml` measures it like any other agent. It gets
-the working copy as its only argument, and leaves code alone that it does not know.
+`gce performance plan --out RUN --agents-file examples/performance/agents.toml` measures it like any other agent. It
+gets the working copy as its only argument, and leaves code alone that it does not know.
 """
 
 import sys
 from pathlib import Path
 
-FACTOR = '''\
+ALL_EQUAL = """\
+    groups = groupby(iterable, key)
+    for _ in groups:
+        for _ in groups:
+            return False
+    return True
+"""
+
+FACTOR = """\
     while n > 1 and not n % 2:
         yield 2
         n //= 2
@@ -20,14 +28,14 @@ FACTOR = '''\
         divisor += 2
     if n > 1:
         yield n
-'''
+"""
 
 # file: [(old, new, what it does)]; an edit is made where `old` occurs exactly once
 EDITS = {
     "more_itertools/recipes.py": [
         (
             "    return len(list(islice(groupby(iterable, key), 2))) <= 1\n",
-            "    groups = groupby(iterable, key)\n    for _ in groups:\n        for _ in groups:\n            return False\n    return True\n",
+            ALL_EQUAL,
             "all_equal makes no list",
         ),
         (
@@ -42,7 +50,8 @@ EDITS = {
         (
             "        version = Version(version)\n    return version\n",
             "        version = _parsed(version)\n    return version\n\n\n"
-            "@functools.lru_cache(maxsize=10_000)\ndef _parsed(version: str) -> Version:\n    return Version(version)\n",
+            "@functools.lru_cache(maxsize=10_000)\n"
+            "def _parsed(version: str) -> Version:\n    return Version(version)\n",
             "each version is parsed once",
         ),
     ],
