@@ -654,6 +654,21 @@ def test_a_run_goes_on_with_the_worked_examples_that_it_began_with_alone(
     assert "demonstrations differ from those that the run began with" in refused(capsys)
 
 
+def test_a_warm_up_alone_learns_from_the_worked_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = (*SIZES, "--iterations", "0", "--warm-up")
+    assert train(*WORKED, *sizes, "0", run=tmp_path / "none") == 2
+    assert "--iterations must be at least 1 without a warm-up (--warm-up), got 0" in refused(capsys)
+    assert train(*WORKED, *sizes, "3", run=tmp_path / "run") == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["updates"], summary["rollouts"], summary["stopped"]) == (
+        3,
+        0,
+        "all iterations after the warm-up done",
+    )
+    assert train("--resume", "--iterations", "1", run=tmp_path / "run") == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["rollouts"] == 10
+
+
 @pytest.mark.slow
 def test_another_process_with_other_hashes_ends_with_the_same_bytes(
     trained: Trained, tiny: Path, tmp_path: Path

@@ -133,8 +133,8 @@ def test_stored_settings_of_another_version_are_refused_by_name() -> None:
 
 def test_stored_settings_out_of_range_are_refused() -> None:
     stored = to_plain(TrainSettings())
-    stored["stopping"]["iterations"] = 0
-    with pytest.raises(BadInput, match=r"stopping\.iterations must be a whole number from 1 to 1,000,000, got 0"):
+    stored["stopping"]["iterations"] = -1
+    with pytest.raises(BadInput, match=r"stopping\.iterations must be a whole number from 0 to 1,000,000, got -1"):
         from_stored(stored)
 
 

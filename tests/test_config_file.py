@@ -59,6 +59,8 @@ def any_settings(draw: st.DrawFn) -> TrainSettings:
     known = {name: each for name, each in all_settings().items() if name != "recipe"}
     names = draw(st.sets(st.sampled_from(sorted(known)), max_size=12))
     values = {name: draw(values_of(known[name])) for name in sorted(names)}
+    if values.get("stopping.iterations") == 0 and not values.get("demonstrations.warm_up"):
+        values["demonstrations.warm_up"] = 1
     return changed(with_recipe(draw(st.sampled_from(sorted(RECIPES))), {}), values)
 
 

@@ -135,7 +135,7 @@ def test_rows_are_paired_with_the_run_on_its_own_test_problems(measured: Path) -
 
 
 def test_controls_have_the_run_s_budget(measured: Path) -> None:
-    """As many iterations, rollouts and steps at most; SFT has as many traces a tier, and samples next to nothing."""
+    """As many iterations, rollouts and steps at most; SFT has as many traces a tier, and samples nothing."""
     summaries = {
         path.parent.name: json.loads(path.read_text()) for path in measured.glob("validity/iteration-2/*/summary.json")
     }
@@ -143,7 +143,7 @@ def test_controls_have_the_run_s_budget(measured: Path) -> None:
     assert set(summaries) == {"shuffled", "accept-all", "format-only", "random-reward", "sft", "longer"}
     for name in ("shuffled", "accept-all", "format-only", "random-reward"):
         assert summaries[name]["rollouts"] == own["rollouts"] and summaries[name]["iterations"] == own["iterations"]
-    assert summaries["sft"]["updates"] == own["updates"] and summaries["sft"]["rollouts"] == 2
+    assert summaries["sft"]["updates"] == own["updates"] and summaries["sft"]["rollouts"] == 0
     assert summaries["longer"]["rollouts"] == own["rollouts"] / 2 and summaries["longer"]["iterations"] == 1
     assert rows_of(measured)["longer"]["figures"]["budget"] == own["updates"]
 
@@ -355,6 +355,10 @@ def test_a_dry_run_says_what_is_left_and_writes_nothing(run: Path, capsys: pytes
         ),
         (("--admission", "shuffled"), {"shuffled": "the run itself was trained with admission shuffled"}),
         (("--drop-solved",), {"accept-all": "not with the run's settings: "}),
+        (
+            ("--iterations", "0", "--warm-up", "2", "--shots", "2"),
+            dict.fromkeys(("shuffled", "accept-all", "format-only", "random-reward"), "the run has no rollouts"),
+        ),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -374,7 +378,7 @@ def test_a_run_with_a_warm_up_is_trained_longer_on_its_demonstrations(tmp_path: 
     assert cli.main(["train", *TOY, *SIZES, "--warm-up", "3", "--shots", "2", "--run-dir", str(path), "--quiet"]) == 0
     found = measure(path, "--rows", "longer,sft,shuffled")
     summary = json.loads((path / "validity/iteration-3/longer/summary.json").read_text())
-    assert summary["rollouts"] == 2 and summary["updates"] == found["rows"]["longer"]["figures"]["updates"]
+    assert summary["rollouts"] == 0 and summary["updates"] == found["rows"]["longer"]["figures"]["updates"]
     figures = found["rows"]["sft"]["figures"]
     assert figures["traces"] >= figures["admitted"], "its own demonstrations come on top"
 

@@ -26,6 +26,7 @@ __all__ = [
     "FITTED",
     "FOLDS",
     "ITERATIONS",
+    "ITERATIONS_FROM_0",
     "ITERATION_NUMBER",
     "LEARNING_RATE",
     "LENGTH_OF_RUN",
@@ -491,6 +492,7 @@ TOKENS = Count(1, 1_000_000)
 
 ITERATIONS = Count(1, 1_000_000)
 """Each one prints its line; a run that goes on until it is stopped asks for as many."""
+ITERATIONS_FROM_0 = Count(0, ITERATIONS.high)
 ITERATION_NUMBER = Count(0, 10 * ITERATIONS.high)
 """Those of a warm-up are counted too."""
 UPDATES = Count(0, 100_000)

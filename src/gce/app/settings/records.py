@@ -20,6 +20,7 @@ from gce.app.options import (
     DECIMAL,
     DECIMAL_FROM_0,
     ITERATIONS,
+    ITERATIONS_FROM_0,
     LEARNERS,
     LEARNING_RATE,
     LENGTH_OF_RUN,
@@ -583,8 +584,8 @@ class StoppingSettings:
     section: ClassVar = "stopping"
     iterations: int = setting(
         3,
-        ITERATIONS,
-        "maximum iterations of sampling and training, after any warm-up",
+        ITERATIONS_FROM_0,
+        "maximum iterations of sampling and training, after any warm-up; 0 for an SFT warm-up alone",
         flag="--iterations",
         common=True,
         unit="iterations",
@@ -729,6 +730,10 @@ class TrainSettings:
             expected = f"at most {MOST_ANSWERS:,} answers per iteration"
             message = f"{{rollouts.problems}} times {{rollouts.samples}} must be {expected}, got {asked:,}"
             raise SettingError("rollouts.problems", expected, asked, message)
+        if not self.last_iteration:
+            expected = "at least 1 without a warm-up ({demonstrations.warm_up})"
+            message = f"{{stopping.iterations}} must be {expected}, got 0"
+            raise SettingError("stopping.iterations", expected, 0, message)
         admission = self.buffer.admission
         if self.evaluators.teach is not None and admission in CHANGES_REWARDS:
             expected = "verified or top:SHARE where {evaluators.teach} makes the rewards"

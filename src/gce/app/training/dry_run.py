@@ -152,7 +152,7 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
             **({"other tasks after": elsewhere} if elsewhere else {}),
         },
         warm_ups=parts_of_warm_up(settings.demonstrations.warm_up),
-        warm_up={"train": WARM_UP_PART},
+        warm_up={"train": min(WARM_UP_PART, settings.demonstrations.warm_up)},
     )
 
 

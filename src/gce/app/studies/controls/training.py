@@ -41,25 +41,18 @@ __all__ = ["admission_control", "longer_control", "sft_control"]
 
 MOST_PASSES = 1e6
 """No limit: as many steps as are asked for, however few the traces."""
-NO_LEARNING = {
-    "rollouts.problems_by_tier": None,
-    "rollouts.samples": 1,
-    "rollouts.second_wave": 0,
-    "rollouts.governor": "fixed",
+NO_ROLLOUTS = {
     "rollouts.strategy": ZERO_SHOT.name,
-    "optimizer.updates": 0,
-    "optimizer.epochs": None,
     "optimizer.restart": False,
     "curriculum.ladder": False,
-    "curriculum.pool": None,
     "objective.algorithm": "raft",
     "objective.importance_cap": None,
     "buffer.admission": "verified",
     "buffer.random_rates": None,
     "demonstrations.bootstrap": "none",
-    "stopping.iterations": 1,
+    "stopping.iterations": 0,
 }
-"""One iteration without optimizer steps, on as few rollouts as there can be: the warm-up alone learns."""
+"""The warm-up alone, without what would contradict it."""
 
 Changes = Callable[[RunFacts], Mapping[str, Any]]
 """(the run) -> the settings that differ from its own, by dotted name."""
@@ -115,6 +108,8 @@ def _unfit(changes: Changes) -> Callable[[RunFacts], str]:
     """Why the changed settings contradict each other, or are those of the run itself."""
 
     def unfit(facts: RunFacts) -> str:
+        if not facts.iterations:
+            return "the run has no rollouts"
         admission = changes(facts).get("buffer.admission")
         if admission == facts.settings.buffer.admission != "verified":
             return f"the run itself was trained with admission {admission}"
@@ -144,10 +139,8 @@ def admission_control(condition: str, claim: str) -> Control:
 
 def _warm_up_alone(facts: RunFacts, steps: int, shots: int) -> dict[str, Any]:
     """SFT on demonstrations alone, for so many optimizer steps."""
-    tiers = facts.task.training_tiers(facts.settings.preset)
     return {
-        **NO_LEARNING,
-        "rollouts.problems": max(1, len(tiers)),
+        **NO_ROLLOUTS,
         "demonstrations.warm_up": min(max(1, steps), UPDATES.high),
         "demonstrations.shots": min(max(1, shots), SHOTS.high),
     }
