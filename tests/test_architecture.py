@@ -41,7 +41,8 @@ ADAPTERS_ONLY = {
 # fmt: on
 WEB_ONLY = {"httptools", "jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}
 """What pages and endpoints are made with; nothing but `gce.app.web` knows it."""
-HEAVY = ADAPTERS_ONLY | WEB_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}
+SIMULATIONS = {"av", "onnxruntime", "rapidocr", "stable_baselines3"}
+HEAVY = ADAPTERS_ONLY | WEB_ONLY | SIMULATIONS | {"cattrs", "hypothesis", "matplotlib", "rich"}
 """What `import gce` leaves alone."""
 
 INWARD = {

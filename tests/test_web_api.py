@@ -201,6 +201,7 @@ def test_the_interface_of_isopro_has_its_envelope_of_errors(client: Client) -> N
         ("/simulate", {"prompt": "x"}),
         ("/simulate/qa", {"task": "consultation@/etc/passwd"}),
         ("/simulate/qa", {"run": "no-such-run"}),
+        ("/simulate/qa", {"persona_type": "nobody"}),
         ("/simulate/adversarial", {"problem": PROBLEM, "attack_type": "fgsm"}),
         ("/simulate/adversarial", {"problem": PROBLEM, "num_steps": 11}),
         ("/simulate/orchestration", {"problem": PROBLEM, "mode": "/etc/passwd.toml"}),
@@ -209,6 +210,8 @@ def test_the_interface_of_isopro_has_its_envelope_of_errors(client: Client) -> N
     ):
         answer = client.post(path, json=body)
         assert answer.status_code == 400 and set(answer.json()) == {"error"}
+    said = client.post("/simulate/qa", json={"persona_type": "nobody"}).json()["error"]
+    assert said.startswith("persona_type: expected one of plain, upset, ")
     assert client.post("/simulate/workflow", json={}).status_code == 404
 
 
@@ -234,6 +237,14 @@ def test_a_simulated_user_is_asked_and_the_history_ends_in_the_answer(monkeypatc
     assert [each["role"] for each in history] == ["user", "assistant", "user", "assistant"]
     assert "I am tired of it!" in history[0]["content"] and [history[1]["content"], history[3]["content"]] == said
     assert held["outcome"] in ("wrong", "unreadable") and held["calls"] == 2 and held["notes"]["questions"] == 1
+
+
+def test_a_persona_may_have_its_name_of_isopro(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = (
+        simulated(monkeypatch, lambda request: "Answer: A 0", "qa", Consult(persona_type=name, model="any"))
+        for name in ("incomplete", "incomplete_info")
+    )
+    assert ours == theirs
 
 
 def test_attacked_prompts_stand_beside_the_original_and_none_without_edits(

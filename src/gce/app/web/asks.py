@@ -38,6 +38,7 @@ from gce.domain.tasks import TASKS
 from gce.errors import SettingError
 
 __all__ = [
+    "PERSONAS",
     "AskModel",
     "Attack",
     "Consult",
@@ -52,6 +53,8 @@ __all__ = [
     "Train",
 ]
 
+PERSONAS = {"human": "human_request", "incomplete": "incomplete_info"}
+"""ISOPro's names of personas that have another name here."""
 MOST_OF_AN_ANSWER = 100_000
 MOST_OF_A_PROMPT = 20_000
 MOST_OF_A_CONFIG = 100_000

@@ -27,6 +27,7 @@ from gce.app.evaluation.verifying import KnownProblems, response_of
 from gce.app.loaded_model import load_model
 from gce.app.reports.report import report
 from gce.app.terminal import put, put_json
+from gce.app.web.asks import PERSONAS
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.files import parse_json, read_input, standard_input_lines
 from gce.app.wiring.models import SHIPPED_MODEL, default_model
@@ -125,7 +126,7 @@ def _consultation(asked: Mapping[str, Any]) -> Problem:
         problem = known.problem(str(ProblemId(task.name, preset, "dev", tier, 0, index)))
         persona = getattr(problem.instance, "persona", None)
         if persona is not None:
-            if asked["persona_type"] in ("", persona.name):
+            if asked["persona_type"] in ("", persona.name, PERSONAS.get(persona.name)):
                 return problem
             personas.add(persona.name)
     raise BadInput(f"expected a persona of {task.name} ({', '.join(sorted(personas))}), got {asked['persona_type']}")

@@ -18,13 +18,14 @@ from starlette.responses import Response
 
 from gce.app.web.api.endpoints import Endpoint, Given, plain_response
 from gce.app.web.api.jobs import adapter_of, jobs_of, launcher_of
-from gce.app.web.asks import Attack, Consult, Orchestrate, Reason
+from gce.app.web.asks import PERSONAS, Attack, Consult, Orchestrate, Reason
 from gce.app.web.desk import Busy
 from gce.domain.strategies.attack import ATTACK
 from gce.domain.strategies.consultation import CONSULTATION
 from gce.domain.strategies.orchestrate import ORCHESTRATE
 from gce.domain.strategies.single_turn import ZERO_SHOT
-from gce.errors import BadInput
+from gce.domain.tasks.consultation.personas import SHIPPED
+from gce.errors import BadInput, SettingError
 
 __all__ = ["ENDPOINTS"]
 
@@ -51,6 +52,10 @@ class Simulation:
 
 
 def _consulted(asked: Consult) -> list[str]:
+    names, wanted = [each.name for each in SHIPPED], asked.persona_type
+    if asked.task == "consultation" and wanted not in ("", *names, *PERSONAS.values()):
+        expected = f"one of {', '.join(names)}"
+        raise SettingError("persona_type", expected, wanted, f"expected {expected}, got {wanted}")
     return [f"{CONSULTATION.name}@{asked.num_turns}"]
 
 
