@@ -155,6 +155,20 @@ def test_a_batch_whose_requests_come_late_is_never_computed_in_parts(monkeypatch
     assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
 
 
+def test_a_server_whose_connection_is_lost_at_first_is_asked_again() -> None:
+    with Served(policy_app()) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1")
+        proxy.hold()
+
+        def lose() -> None:
+            time.sleep(0.3)
+            proxy.cut()
+            proxy.release()
+
+        threading.Thread(target=lose).start()
+        assert sampler.info().identity == sampler_at(server.url).info().identity
+
+
 def test_answers_by_other_weights_are_an_error(server: Served) -> None:
     """Another client unloads the adapter, and loads other weights under its name."""
     sampler = sampler_at(server.url)

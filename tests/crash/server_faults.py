@@ -8,7 +8,8 @@ gone    the network is gone for up to eight seconds: connections are refused, or
 run     SIGKILL of `gce train`, which is then resumed
 
 Each comes in the middle of an answer, as a proxy between both sees it: when a request has been passed on, or a part of
-the reply. A run that ends is compared byte by byte, times aside, and its rollouts are counted.
+the reply. A run that finds no server when it begins stops in one line, and is resumed. A run that ends is compared byte
+by byte, times aside, and its rollouts are counted.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ SETTINGS = (
 """Log-probabilities of the server enter the updates. Some of what is held is longer than the timeout."""
 MOST_REQUESTS = 60
 """Between two faults; a quiet run has about 200."""
+NO_SERVER = "does the server run?"
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Report:
     """What was broken, and what came of it."""
 
     faults: Counter[str] = field(default_factory=Counter)
+    stops: int = 0
+    """In one line, after which the run was resumed."""
     runs: int = 0
     rollouts: int = 0
     lost: int = 0
@@ -60,15 +64,17 @@ class Report:
     def __str__(self) -> str:
         each = ", ".join(f"{kind} {self.faults[kind]}" for kind in KINDS)
         return (
-            f"{self.faults.total()} faults ({each}) in {self.runs} runs with {self.rollouts} rollouts: {self.lost} "
-            f"lost, {self.doubled} doubled, {len(self.differences)} differences"
+            f"{self.faults.total()} faults ({each}) in {self.runs} runs with {self.rollouts} rollouts, {self.stops} "
+            f"stopped for want of a server: {self.lost} lost, {self.doubled} doubled, "
+            f"{len(self.differences)} differences"
         )
 
 
 class Trainer:
     """Runs of `gce train` in a process each."""
 
-    def __init__(self, base: Path, port: int) -> None:
+    def __init__(self, base: Path, port: int, report: Report) -> None:
+        self._report = report
         self._settings = (*SETTINGS, "--model", str(base), "--sampler", f"http://127.0.0.1:{port}/v1")
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])}
 
@@ -83,7 +89,10 @@ class Trainer:
             status = process.wait()
             log.seek(0)
             said = log.read()
-            assert status in (0, -9) and "Traceback" not in said, f"{run}: exit status {status}: {said[-5000:]}"
+            stopped = status == 2 and said.count(NO_SERVER) == 1
+            sound = (stopped or status in (0, -9)) and "Traceback" not in said
+            assert sound, f"{run}: exit status {status}: {said[-5000:]}"
+            self._report.stops += stopped
 
 
 class Breaking:
@@ -141,7 +150,7 @@ def break_and_compare(home: Path, faults: int, seed: int, *, say: Callable[[str]
     base = write_tiny_llama(home / "base", layers=2)
     breaking = Breaking(base, rng)
     try:
-        train = Trainer(base, breaking.port)
+        train = Trainer(base, breaking.port, report)
         with train.running(home / "whole"):
             pass
         whole = what_is_left(home / "whole")

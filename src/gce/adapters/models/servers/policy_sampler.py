@@ -18,6 +18,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import count
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -209,8 +210,15 @@ class PolicySampler:
         connection = Connection(self.url, self.key, headers=OPENAI.headers, timeout=CONNECT_SECONDS)
 
         async def ask(put: Callable[[HttpAnswer], None]) -> None:
-            async with connection.client() as client:
-                put(await connection.exchange(client, "GET", "/models"))
+            for failures in count(1):
+                try:
+                    async with connection.client() as client:
+                        put(await connection.exchange(client, "GET", "/models"))
+                    return
+                except FailedError as error:
+                    if failures == self.attempts or not error.sent:  # Where nothing listens, the URL may be wrong.
+                        raise
+                    await self.sleep(pause_before(error, 0, failures))
 
         try:
             (answer,) = from_thread(ask)
