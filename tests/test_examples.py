@@ -9,9 +9,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gce.app.performance.plans import read_agents
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem, ProblemId
 from gce.domain.tasks import TASKS, draw_problem, judge
@@ -60,6 +62,24 @@ def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     reply, _, said = ran.stdout.rpartition("--- said\n")[2].removesuffix("\n").partition("\n\n")
     verdict = judge(problem, reply)
     assert said == ("right" if verdict.right else task.teaching.feedback(verdict))
+
+
+def test_the_agent_without_a_model_edits_what_it_knows_and_nothing_else(tmp_path: Path) -> None:
+    folder = EXAMPLES / "performance"
+    agent = read_agents(folder / "agents.toml")["scripted"]
+    assert agent.visible == (str(folder),)
+    (tmp_path / "more_itertools").mkdir()
+    recipes, other = tmp_path / "more_itertools" / "recipes.py", tmp_path / "more_itertools" / "more.py"
+    old = "    return len(list(islice(groupby(iterable, key), 2))) <= 1\n"
+    for path in (recipes, other):
+        path.write_text(f"from itertools import groupby, islice\n\n\ndef all_equal(iterable, key=None):\n{old}")
+    before = other.read_text()
+    ran = subprocess.run([folder / "scripted_agent.py", tmp_path], capture_output=True, text=True, timeout=30)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "edits: 1")
+    found: dict[str, Any] = {}
+    exec(recipes.read_text(), found)
+    assert [found["all_equal"](each) for each in ("", "a", "aaa", "aab")] == [True, True, True, False]
+    assert other.read_text() == before and "list(" not in recipes.read_text()
 
 
 @pytest.mark.slow

@@ -73,4 +73,4 @@ for name, edits in EDITS.items():
             edited += 1
             print(f"{name}: {what}")
     path.write_text(text, encoding="utf-8")
-print(f"{edited} edits")
+print(f"edits: {edited}")
