@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -161,6 +162,17 @@ def test_requests_at_the_same_time_share_a_call_and_a_named_batch_is_one_call_in
         status, body = post(f"{server.url}/chat/completions", alone)
         assert status == 503 and "ask for the whole batch again" in body["error"]["message"]
         assert len(calls) == 1, "a part of a batch is not sampled"
+        monkeypatch.setattr(batches, "MISSING", 10.0)
+
+        def ask_of_two(place: int) -> Any:
+            batch = {"id": "d", "size": 2, "places": [place]}
+            return post(f"{server.url}/chat/completions", {**ASK, "seeds": [place], "batch": batch})
+
+        first = threads.submit(ask_of_two, 0)
+        time.sleep(0.2)
+        again = threads.submit(ask_of_two, 0)
+        assert first.result()[0] == 503, "its client lost the connection, and asked again"
+        assert (ask_of_two(1)[0], again.result()[0], calls[1:]) == (200, 200, [[0, 1]])
 
 
 HOSTILE: list[tuple[str, Any, str]] = [

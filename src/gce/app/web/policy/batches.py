@@ -55,6 +55,13 @@ class _Batch:
     def whole(self) -> bool:
         return 0 < self.size <= sum(len(each.requests) for each, _ in self.asked)
 
+    def drop(self, places: Sequence[int]) -> None:
+        """Give up requests for places that are asked for again, as by a client that lost its connection."""
+        again = [pair for pair in self.asked if not set(places).isdisjoint(pair[0].places)]
+        self.asked = [pair for pair in self.asked if pair not in again]
+        for _, answer in again:
+            _fail(answer, IncompleteBatch())
+
 
 class Batches:
     """Calls a model from a thread of its own, with one batch after another."""
@@ -82,6 +89,7 @@ class Batches:
         batch = self._waiting.setdefault((asked.model, asked.batch), _Batch(now + COLLECT, asked.size))
         if asked.size:
             batch.due = now + MISSING
+            batch.drop(asked.places)
         answer: asyncio.Future[list[Completion]] = loop.create_future()
         batch.asked.append((asked, answer))
         self._arrived.set()
