@@ -137,7 +137,7 @@ class RayWorkers:
         again, running = deque[_Batch](), dict[Any, tuple[_Worker, _Batch]]()
         try:
             while True:
-                while (worker := self._free(len(running), deep=size > 1)) is not None:
+                while (worker := self._free([each for each, _ in running.values()], deep=size > 1)) is not None:
                     # Taking specifications may itself call `map`, so others must not wait for it.
                     batch = again.popleft() if again else _Batch(tuple(islice(left, size)))
                     if not batch.specs:
@@ -234,20 +234,20 @@ class RayWorkers:
         self._stored.append((work, reference))
         return reference
 
-    def _free(self, running: int, *, deep: bool) -> _Worker | None:
-        """Return the worker that takes the next batch: an idle one, or with `deep` one that has a single batch.
+    def _free(self, running: Sequence[_Worker], *, deep: bool) -> _Worker | None:
+        """Return the worker that takes the next batch of a call: one that has none of it, or with `deep` a single one.
 
-        Waits if there is none at all. A call with nothing running gets one in any case: others may keep all busy.
+        Those of other calls do not count: they may be finished, and not fetched, or wait for this call's results. Waits
+        if there is no worker at all.
         """
         with self._lock:
             self._look()
             if not any(worker.place for worker in self._workers) and not running:
                 self._wait()
-            ready = [worker for worker in self._workers if worker.place]
-            if not ready or running >= len(self._workers) + _QUEUED:
+            if len(running) >= len(self._workers) + _QUEUED:
                 return None
-            found = min(ready, key=lambda worker: worker.busy)
-            return found if found.busy <= deep or not running else None
+            ready = [worker for worker in self._workers if worker.place and running.count(worker) <= deep]
+            return min(ready, key=lambda worker: (running.count(worker), worker.busy), default=None)
 
     def _finished(self, running: dict[Any, Any]) -> list[Any]:
         """Wait until batches are finished or a worker is ready; return the batches."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Protocol, TypeVar, cast
 
 from attrs import frozen
 
@@ -17,6 +19,7 @@ from gce.ports.model import Adaptable, Dealing, Sampler
 
 __all__ = ["AdaptableDealer", "OnWorkers", "SampleShare"]
 
+Result = TypeVar("Result")
 SampleShare = Callable[[str, ModelState | None, Sequence[SampleRequest]], Iterable[Completion]]
 """A module's function of a worker: (identity, adapter or None, share) -> completions by the model of this identity."""
 
@@ -90,10 +93,45 @@ class _Frozen:
 
     def _completions(self, shares: Sequence[Sequence[SampleRequest]]) -> Iterator[Completion]:
         identity = self._info.identity
-        for completion in self._executor.map(self._work, shares):
+        for completion in _in_a_thread(self._executor.map(self._work, shares)):
             if completion.policy != identity:
                 raise ModelError(
                     f"expected an answer by the weights {identity[:12]}, got one by {completion.policy[:12]}: do all "
                     "machines have the same files and the same version of gce?"
                 )
             yield completion
+
+
+def _in_a_thread(results: Iterator[Result]) -> Iterator[Result]:
+    """Yield results that a thread takes as they come.
+
+    So an idle worker gets the next share at once, even while the caller waits, as for verdicts on answers that it got:
+    they may wait behind the share of a busy worker.
+    """
+    found, closed = SimpleQueue[tuple[Result | None, BaseException | None]](), Event()
+
+    def take() -> None:
+        last: BaseException = StopIteration()
+        try:
+            for result in results:
+                found.put((result, None))
+                if closed.is_set():
+                    break
+        except BaseException as error:
+            last = error
+        if isinstance(results, Generator):
+            results.close()
+        found.put((None, last))
+
+    # A thread that waits for a cluster must not keep the process from ending.
+    Thread(target=take, name="shares", daemon=True).start()
+    try:
+        while True:
+            result, error = found.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield cast(Result, result)
+    finally:
+        closed.set()
