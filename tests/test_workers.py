@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from threading import Event
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -13,7 +15,7 @@ import gce
 from gce.adapters.executors.in_process import InProcess
 from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.models.wrappers.other_sampler import WithSampler
-from gce.adapters.models.wrappers.workers import OnWorkers
+from gce.adapters.models.wrappers.workers import OnWorkers, in_a_thread
 from gce.app.settings.records import ExecutorSettings, TrainSettings
 from gce.app.wiring.models import find_learning_model
 from gce.domain.completions import Completion, SampleRequest
@@ -157,3 +159,43 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         gce.train(
             task="toy_task:ADDITION", model="toy_task:careless", executor={"kind": "ray", "workers": 3}, problems=4
         )
+
+
+def test_results_are_taken_as_they_come_until_they_are_closed() -> None:
+    given, ended = list[int](), Event()
+
+    def results() -> Iterator[int]:
+        try:
+            for number in range(3):
+                given.append(number)
+                yield number
+            ended.wait(10.0)
+            given.append(3)
+            yield 3
+            given.append(4)
+        finally:
+            given.append(-1)
+
+    found = in_a_thread(results())
+    assert next(found) == 0
+    until = time.monotonic() + 10.0
+    while given != [0, 1, 2] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert given == [0, 1, 2], "nobody asked for the second"
+    cast(Any, found).close()
+    ended.set()
+    while given != [0, 1, 2, 3, -1] and time.monotonic() < until:
+        time.sleep(0.01)
+    assert given == [0, 1, 2, 3, -1], "nothing more is begun"
+
+
+def test_what_fails_while_results_are_taken_is_raised_after_them() -> None:
+    def results() -> Iterator[int]:
+        yield 1
+        raise ModelError("gone")
+
+    found = in_a_thread(results())
+    assert next(found) == 1
+    with pytest.raises(ModelError, match="gone"):
+        next(found)
+    assert list(in_a_thread(iter([1, 2]))) == [1, 2]

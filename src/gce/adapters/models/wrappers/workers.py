@@ -17,7 +17,7 @@ from gce.errors import ModelError
 from gce.ports.executor import Executor
 from gce.ports.model import Adaptable, Dealing, Sampler
 
-__all__ = ["AdaptableDealer", "OnWorkers", "SampleShare"]
+__all__ = ["AdaptableDealer", "OnWorkers", "SampleShare", "in_a_thread"]
 
 Result = TypeVar("Result")
 SampleShare = Callable[[str, ModelState | None, Sequence[SampleRequest]], Iterable[Completion]]
@@ -93,7 +93,7 @@ class _Frozen:
 
     def _completions(self, shares: Sequence[Sequence[SampleRequest]]) -> Iterator[Completion]:
         identity = self._info.identity
-        for completion in _in_a_thread(self._executor.map(self._work, shares)):
+        for completion in in_a_thread(self._executor.map(self._work, shares)):
             if completion.policy != identity:
                 raise ModelError(
                     f"expected an answer by the weights {identity[:12]}, got one by {completion.policy[:12]}: do all "
@@ -102,7 +102,7 @@ class _Frozen:
             yield completion
 
 
-def _in_a_thread(results: Iterator[Result]) -> Iterator[Result]:
+def in_a_thread(results: Iterator[Result]) -> Iterator[Result]:
     """Yield results that a thread takes as they come.
 
     So an idle worker gets the next share at once, even while the caller waits, as for verdicts on answers that it got:
