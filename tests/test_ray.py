@@ -313,7 +313,10 @@ def test_what_raises_where_it_is_judged_has_failed(nodes: Nodes) -> None:
         gce.train(**SMALL, evaluator="test_executors:Raising", executor=where(nodes), progress=False)
 
 
-def test_a_study_is_one_job_whose_runs_survive_the_death_of_a_worker(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_study_is_one_job_whose_runs_survive_the_death_of_a_worker(
+    nodes: Nodes, two: RayWorkers, tmp_path: Path
+) -> None:
+    two.close()  # A study has workers of its own, and the cluster has two CPUs.
     folder = tmp_path / "study"
     arguments = ["ablate", "--seeds", "1,2", "--conditions", "full,uniform-sampling", "--dir", str(folder)]
     arguments += ["--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--problems", "6", "--test", "3"]
@@ -332,6 +335,9 @@ def test_a_study_is_one_job_whose_runs_survive_the_death_of_a_worker(nodes: Node
         patch.setattr(RayWorkers, "_finished", killing)
         patch.setattr(ray_workers, "_SECONDS_BETWEEN_REPORTS", 0.05)
         assert main(arguments) == 0
+    own = executor_of(ExecutorSettings(**where(nodes)), show_output=True)
+    assert isinstance(own, RayWorkers)
+    own.close()
     assert kills == 1
     summaries = sorted(folder.rglob("summary.json"))
     assert len(summaries) == 4
