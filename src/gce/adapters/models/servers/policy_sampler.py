@@ -18,7 +18,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from itertools import count
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -58,6 +57,8 @@ _GROUPS = 128
 """Maximum requests of a batch of gce serve-policy, which all wait for an answer at the same time."""
 _ATTEMPTS = 8
 """With the pauses between them, about 45 seconds: a server that died may start again."""
+_FIRST_ATTEMPTS = 3
+"""Of the first question, whose URL may be wrong."""
 _LOST = re.compile(r"(lora|adapter|model)\b.*\bnot\b.*\b(exist|found|loaded)", re.IGNORECASE)
 """Matches a statement that an adapter is not loaded."""
 _LOADED = re.compile(r"already (been )?loaded", re.IGNORECASE)
@@ -210,13 +211,13 @@ class PolicySampler:
         connection = Connection(self.url, self.key, headers=OPENAI.headers, timeout=CONNECT_SECONDS)
 
         async def ask(put: Callable[[HttpAnswer], None]) -> None:
-            for failures in count(1):
+            for failures in range(1, _FIRST_ATTEMPTS + 1):
                 try:
                     async with connection.client() as client:
                         put(await connection.exchange(client, "GET", "/models"))
                     return
                 except FailedError as error:
-                    if failures == self.attempts or not error.sent:  # Where nothing listens, the URL may be wrong.
+                    if failures == _FIRST_ATTEMPTS or not error.sent:
                         raise
                     await self.sleep(pause_before(error, 0, failures))
 
