@@ -531,7 +531,8 @@ def test_an_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.Capture
     [
         (("--resume", "--seed", "1"), "a resumed run keeps its settings: leave out --seed"),
         (("--resume", "--learning-rate", "1", "--max-tokens", "9"), "leave out --learning-rate, --max-tokens"),
-        (("--resume", "--iterations", "0"), "--iterations: expected a whole number from 1 to"),
+        (("--resume", "--iterations", "-1"), "--iterations: expected a whole number from 0 to"),
+        (("--resume", "--iterations", "0"), "--iterations must be at least 1 without a warm-up (--warm-up), got 0"),
     ],
 )
 def test_a_resumed_run_keeps_its_settings(

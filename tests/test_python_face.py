@@ -66,7 +66,7 @@ def test_a_setting_s_own_name_is_a_keyword() -> None:
         ({"learning_rat": 3}, "there is no setting 'learning_rat'; did you mean learning_rate?"),
         ({"optimizer": {"batsh": 3}}, "there is no setting 'optimizer.batsh'; did you mean optimizer.batch?"),
         ({"name": "x"}, "there is no setting 'name'"),
-        ({"iterations": 0}, "stopping.iterations must be a whole number from 1 to 1,000,000, got 0"),
+        ({"iterations": -1}, "stopping.iterations must be a whole number from 0 to 1,000,000, got -1"),
         ({"iterations": 1, "stopping": {"iterations": 2}}, "stopping.iterations is given twice: leave out one"),
         (
             {"optimizer": OptimizerSettings(), "batch": 2},

@@ -212,7 +212,8 @@ def test_a_condition_that_the_task_has_not_is_left_out(tmp_path: Path, capsys: p
     [
         (("--seeds", "a"), "--seeds: expected a whole number from 0 to"),
         (("--conditions", "half"), "has no condition 'half'"),
-        (("--iterations", "0"), "--iterations: expected a whole number from 1 to"),
+        (("--iterations", "-1"), "--iterations: expected a whole number from 0 to"),
+        (("--iterations", "0"), "--iterations must be at least 1 without a warm-up (--warm-up), got 0"),
         (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in --algorithm: leave out --algorithm"),
         (("--admission", "all"), "conditions differ in --admission: leave out --admission"),
         (("--test", "0"), "a study needs --test of at least 2, got 0"),

@@ -71,8 +71,8 @@ COMMANDS = {
     "export folder --to peft": "found no run.sqlite in folder",
     "traces folder": "found no run.sqlite in folder",
     # numbers
-    "train --iterations 0": "expected a whole number from 1 to 1,000,000, got '0'",
-    "train --iterations x": "expected a whole number from 1 to 1,000,000, got 'x'",
+    "train --iterations 0": "--iterations must be at least 1 without a warm-up (--warm-up), got 0",
+    "train --iterations x": "expected a whole number from 0 to 1,000,000, got 'x'",
     "train --temperature nan": "expected 0, or a finite number from 1e-06 to 100, got 'nan'",
     "train --batch -1": "expected a whole number from 1 to 10,000, got '-1'",
     "evaluate --n 10000000000000000000000": "expected a whole number from 1 to 10,000",
