@@ -97,7 +97,18 @@ class ForkedTrainers:
 def differences(run: str, left: Mapping[str, Any], whole: Mapping[str, Any]) -> list[str]:
     """What a run left that is other than what one left to which nothing happened, a line each."""
     return [
-        f"{run}: {name}: {left.get(name)!r:.300} for {expected!r:.300}"
+        f"{run}: {name}{_first_of(left.get(name), expected)}"
         for name, expected in whole.items()
         if left.get(name) != expected
     ]
+
+
+def _first_of(found: Any, expected: Any) -> str:
+    """The values that differ; of records or fields, the first that do."""
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        place = next(place for place, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1])
+        return f"[{place}]{_first_of(found[place], expected[place])}"
+    if isinstance(found, dict) and isinstance(expected, dict) and found.keys() == expected.keys():
+        name = next(name for name in expected if found[name] != expected[name])
+        return f".{name}{_first_of(found[name], expected[name])}"
+    return f": {found!r:.300} for {expected!r:.300}"

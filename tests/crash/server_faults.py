@@ -33,7 +33,7 @@ from policy_servers import PolicyProcess
 from tcp_proxy import Proxy
 from tiny_llama import write_tiny_llama
 
-from crash.forked_trainers import TESTS
+from crash.forked_trainers import TESTS, differences
 from crash.killing import MEMORY, what_is_left
 
 KINDS = ("server", "cut", "gone", "run")
@@ -181,23 +181,7 @@ def _compare(run: Path, whole: dict[str, Any], report: Report) -> None:
     report.runs, report.rollouts = report.runs + 1, report.rollouts + len(keys)
     report.lost += len(set(expected) - set(keys))
     report.doubled += len(keys) - len(set(keys))
-    report.differences += [
-        f"{run.name}: {name}{_first_difference(left.get(name), whole[name])}"
-        for name in whole
-        if left.get(name) != whole[name]
-    ]
-
-
-def _first_difference(found: Any, expected: Any) -> str:
-    """Where two lists of records differ first, and in what."""
-    if not (isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected)):
-        return ""
-    number = next(place for place, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1])
-    one, other = found[number], expected[number]
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return f" {number}"
-    fields = {name: (one.get(name), other.get(name)) for name in other if one.get(name) != other.get(name)}
-    return f" {number}: {json.dumps(fields, default=str)[:2000]}"
+    report.differences += differences(run.name, left, whole)
 
 
 def main() -> None:

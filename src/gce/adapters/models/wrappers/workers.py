@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from attrs import frozen
 
@@ -108,30 +108,28 @@ def in_a_thread(results: Iterator[Result]) -> Iterator[Result]:
     So an idle worker gets the next share at once, even while the caller waits, as for verdicts on answers that it got:
     they may wait behind the share of a busy worker.
     """
-    found, closed = SimpleQueue[tuple[Result | None, BaseException | None]](), Event()
+    found: SimpleQueue[Any] = SimpleQueue()
+    end, closed = object(), Event()
 
     def take() -> None:
-        last: BaseException = StopIteration()
+        last: object = end
         try:
             for result in results:
-                found.put((result, None))
+                found.put(result)
                 if closed.is_set():
                     break
         except BaseException as error:
             last = error
         if isinstance(results, Generator):
             results.close()
-        found.put((None, last))
+        found.put(last)
 
     # A thread that waits for a cluster must not keep the process from ending.
     Thread(target=take, name="shares", daemon=True).start()
     try:
-        while True:
-            result, error = found.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield cast(Result, result)
+        while (item := found.get()) is not end:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
     finally:
         closed.set()
