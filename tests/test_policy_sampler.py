@@ -26,6 +26,7 @@ from toy_task import ADDITION, careless
 import gce
 from gce.adapters.models.local.lora import LoraSettings, adapter_config
 from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.models.servers import policy_sampler
 from gce.adapters.models.servers.policy_sampler import PolicySampler, load_policy_sampler
 from gce.adapters.models.wrappers.other_sampler import WithSampler
 from gce.app.web.policy import batches
@@ -133,6 +134,24 @@ def test_where_one_answer_is_lost_the_whole_batch_is_computed_again() -> None:
         found = list(sampler.sample(asked))
     assert cut.is_set() and model.calls == [[*range(8)]] * 2
     assert sorted((each.key, each.text) for each in found) == [(f"{n}", f"w{n} {n}") for n in range(8)]
+
+
+def test_an_answer_that_came_in_no_attempt_is_asked_for_again_with_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_sampler, "_GROUPS", 4)
+    model = Noting()
+    asked = [SampleRequest(f"{place}", (Message("user", f"w{place}"),), place) for place in range(12)]
+    with Served(policy_app(model)) as server, closing(Proxy(server.port)) as proxy:
+        sampler = sampler_at(f"http://127.0.0.1:{proxy.port}/v1", attempts=1)
+        sampler.info()
+        proxy.meanwhile(6, proxy.cut, in_reply=True)
+        found = list(sampler.sample(asked))
+        missing = [each for each in asked if each.key in {one.key for one in found if one.finish_reason == "error"}]
+        assert 4 < len(missing) < 8, "a part of the second batch, and all of the third, which was not tried"
+        found = [one for one in found if one.finish_reason != "error"] + list(sampler.sample(missing))
+        assert model.calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7], [8, 9, 10, 11]]
+        assert sorted((int(each.key), each.text) for each in found) == [(n, f"w{n} {n}") for n in range(12)]
+        list(sampler.sample(asked[5:]))
+        assert model.calls[4:] == [[5, 6, 7, 8], [9, 10, 11]], "nothing is missing any more"
 
 
 def test_a_batch_whose_requests_come_late_is_never_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

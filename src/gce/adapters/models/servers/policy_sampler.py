@@ -133,7 +133,8 @@ class PolicySampler:
 
     The server is first contacted when it is asked who it is, and gets an adapter before the first request that needs
     it. A request that fails in all attempts yields a completion with finish reason `error`; all later requests of the
-    same call fail at once.
+    same call fail at once. If it is asked for again, gce serve-policy computes all of its batch again: a part of one
+    may have other last digits.
     """
 
     def __init__(
@@ -165,6 +166,8 @@ class PolicySampler:
         """Why nothing more is asked; empty if it is."""
         self._base = base
         self._folder = folder
+        self._unfinished: list[list[SampleRequest]] = []
+        """Batches of the last call of gce serve-policy of which answers are missing."""
         self._known: _Server | None = None
         self._adapter: _Adapter | None = None
 
@@ -193,13 +196,19 @@ class PolicySampler:
     def _sampled(
         self, requests: Sequence[SampleRequest], adapter: _Adapter | None, identity: str
     ) -> Iterator[Completion]:
-        server, groups = self.server(), groups_of(requests)
-        self.given_up = ""
-        most = _GROUPS if server.way is _WAYS["gce"] else max(1, len(groups))
-        for first in range(0, len(groups), most):
-            keys = {request.key for group in groups[first : first + most] for request in group}
-            part = [request for request in requests if request.key in keys]
-            yield from _Call(self, server, adapter, part, identity).sample(part)
+        server = self.server()
+        ours, wanted = server.way is _WAYS["gce"], {request.key for request in requests}
+        again = _within(requests, [each for batch in self._unfinished for each in batch])
+        batches = self._unfinished if again else _batches(requests, _GROUPS if ours else max(1, len(requests)))
+        self.given_up, self._unfinished = "", []
+        for batch in batches:
+            finished = True
+            for completion in _Call(self, server, adapter, batch, identity).sample(batch):
+                if completion.key in wanted:
+                    finished &= completion.finish_reason != "error"
+                    yield completion
+            if ours and not finished:
+                self._unfinished.append(batch)
 
     def server(self) -> _Server:
         """Return what the server says of itself. ModelError if it cannot be asked, or takes no adapters."""
@@ -389,6 +398,20 @@ class _Call(HttpModel):
     def _refuse(self, names: set[str]) -> None:
         super()._refuse(names)
         self._owner.refused = self._refused
+
+
+def _batches(requests: Sequence[SampleRequest], most: int) -> list[list[SampleRequest]]:
+    """Return the requests in batches of at most so many groups."""
+    groups, found = groups_of(requests), []
+    for first in range(0, len(groups), most):
+        keys = {request.key for group in groups[first : first + most] for request in group}
+        found.append([request for request in requests if request.key in keys])
+    return found
+
+
+def _within(requests: Sequence[SampleRequest], others: Sequence[SampleRequest]) -> bool:
+    known = {other.key: other for other in others}
+    return all(known.get(request.key) == request for request in requests)
 
 
 def _by_suffix(content: bytes) -> bytes:
