@@ -8,6 +8,7 @@ import keyword
 import re
 import signal
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import sqrt
@@ -103,6 +104,26 @@ def test_draws_are_distinct_and_splits_disjoint() -> None:
         assert len(set().union(*by_split.values())) == 120
     again = [draw_problem(FASTER, "functions", "F5", "test", 3) for _ in range(2)]
     assert again[0] == again[1]
+
+
+def test_no_value_is_right_for_nearly_all_lists() -> None:
+    """Not for the lists that the draw tries, nor for the others that an answer is judged by."""
+    for number in range(100):
+        function = draw_slow_function(1 + number % LEVELS, python_generator("test", "varies", number))
+        form = called(function.fast, function.entry_point)
+        values = [repr(form(each)) for each in arguments(function)]
+        assert max(Counter(values).values()) < 0.9 * CALLS, function.slow
+
+
+def test_a_distance_is_in_units_of_what_values_were_multiplied_by() -> None:
+    """Else no two values have it: multiples of 8 that differ by 15."""
+    by_8 = next(flaw for flaw in LOCAL if flaw.scale == "a")
+    at_a_distance = next(flaw for flaw in ALGORITHMS if flaw.distance)
+    for number in range(20):
+        function = pieced_together([by_8, at_a_distance], python_generator("test", "distance", number))
+        step, factor = (int(found) for found in re.findall(r" \* (\d+)", function.fast)[:2])
+        distance = int(re.search(r"\[\w+ - (\d+)\]", function.fast)[1])  # type: ignore[index]
+        assert distance % (step * factor) == 0 and distance // (step * factor) <= 9
 
 
 def test_functions_that_differ_in_names_only_have_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:

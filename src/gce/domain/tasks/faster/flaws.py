@@ -41,6 +41,10 @@ class Flaw:
     """Draws the constants in the code."""
     chains: bool = field(default=False, kw_only=True)
     """Whether the result is about as long as the list and as varied, so that another slow piece may follow."""
+    scale: str = field(default="", kw_only=True)
+    """The constant that multiplies the values, if any."""
+    distance: str = field(default="", kw_only=True)
+    """The constant that is the distance of two values, if any, in units of what they were multiplied by before."""
 
 
 def _within(**ranges: tuple[int, int]) -> Callable[[random.Random], Numbers]:
@@ -60,7 +64,14 @@ def _signs(rng: random.Random) -> Numbers:
     return dict(zip("cd", rng.sample(".-_#*x+o=", 2), strict=True))
 
 
-_USES = ("{x} - {I}", "{x} * {a} - {I}", "abs({x} * {a} - {I} - {b})", "({x} + {I}) % {m}", "{x} * {b} + {I}")
+_USES = (
+    ("{x} - {I}", ""),
+    ("{x} * {a} - {I}", "a"),
+    ("abs({x} * {a} - {I} - {b})", "a"),
+    ("({x} + {I}) % {m}", ""),
+    ("{x} * {b} + {I}", "b"),
+)
+"""Each with the constant that multiplies."""
 
 
 def _invariants(name: str, size: int, each: str, once: str) -> tuple[Flaw, ...]:
@@ -75,8 +86,9 @@ def _invariants(name: str, size: int, each: str, once: str) -> tuple[Flaw, ...]:
             "{w} = " + once + "\n" + loop.replace("USE", use.replace("{I}", "{w}")),
             draw=_within(a=(2, 9), b=(2, 60), m=(2000, 9999)),
             chains=True,
+            scale=scale,
         )
-        for number, use in enumerate(_USES, 1)
+        for number, (use, scale) in enumerate(_USES, 1)
     )
 
 
@@ -254,7 +266,8 @@ REPEATED: tuple[Flaw, ...] = (
         1200,
         "{v} = [{x} for {x} in {v} if any([{y} == {x} + {k} for {y} in {v}])]",
         "{w} = set({v})\n{v} = [{x} for {x} in {v} if {x} + {k} in {w}]",
-        draw=_within(k=(1, 30)),
+        draw=_within(k=(1, 9)),
+        distance="k",
     ),
 )
 """Need another function of the standard library, or a running value."""
@@ -282,7 +295,8 @@ ALGORITHMS: tuple[Flaw, ...] = (
         _COUNTED + "{w} += {out}[{x} - {k}]\n    {out}[{x}] += 1\n{v} = {w}",
         "int",
         "from collections import Counter",
-        draw=_within(k=(0, 30)),
+        draw=_within(k=(0, 9)),
+        distance="k",
     ),
     Flaw(
         "runs by residue",

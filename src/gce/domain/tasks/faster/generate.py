@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from math import gcd
 from statistics import geometric_mean
+from typing import Any
 
 from attrs import frozen
 
 from gce.domain.tasks.faster.flaws import ALGORITHMS, LOCAL, REPEATED, Flaw
+from gce.domain.tasks.faster.inputs import drawn_lists
 from gce.domain.tasks.faster.slow_function import SlowFunction
 
 __all__ = ["LEVELS", "draw_slow_function", "pieced_together"]
@@ -18,6 +21,11 @@ __all__ = ["LEVELS", "draw_slow_function", "pieced_together"]
 LEVELS = 5
 CLOSE = 1.9
 """Largest ratio of the sizes of two flaws in one function."""
+TRIED = 40
+MOST_EQUAL = 0.75
+"""A function is drawn again if so large a share of its values for `TRIED` lists is the same: no list, say, has numbers
+at the distance that it looks for. A constant would be right, and equality would show little.
+"""
 _STEPS = (
     "[({x} * {a} + {b}) % {m} for {x} in {p}]",
     "[({x} * {a} - {b}) % {m} for {x} in {p}]",
@@ -50,22 +58,35 @@ class Piece:
 
 
 def draw_slow_function(level: int, rng: random.Random) -> SlowFunction:
-    """Draw a function of a level, 1 to `LEVELS`.
+    """Draw a function of a level, 1 to `LEVELS`, whose result depends on the list.
 
     1: an inefficiency seen and mended in one place. 2: repeated work. 3: one of level 1, then one of level 2. 4: one
     that needs another algorithm, after a filter. 5: one of level 1 or 2, then another algorithm.
     """
+    while True:
+        function = pieced_together(_flaws(level, rng), rng, filtered=level >= 4)
+        if _most_common(function) <= MOST_EQUAL:
+            return function
+
+
+def _flaws(level: int, rng: random.Random) -> list[Flaw]:
     if level == 1:
-        flaws = [rng.choice(LOCAL)]
-    elif level == 2:
-        flaws = [rng.choice(REPEATED)]
-    elif level == 3:
-        flaws = _chain(LOCAL, REPEATED, rng)
-    elif level == 4:
-        flaws = [rng.choice(ALGORITHMS)]
-    else:
-        flaws = _chain(LOCAL + REPEATED, ALGORITHMS, rng)
-    return pieced_together(flaws, rng, filtered=level >= 4)
+        return [rng.choice(LOCAL)]
+    if level == 2:
+        return [rng.choice(REPEATED)]
+    if level == 3:
+        return _chain(LOCAL, REPEATED, rng)
+    if level == 4:
+        return [rng.choice(ALGORITHMS)]
+    return _chain(LOCAL + REPEATED, ALGORITHMS, rng)
+
+
+def _most_common(function: SlowFunction) -> float:
+    """Return the share of the function's most common value on the first hidden lists."""
+    names: dict[str, Any] = {}
+    exec(function.fast, names)  # Pieces of ours, with numbers drawn here.
+    values = [repr(names[function.entry_point](values)) for values in drawn_lists(function, TRIED)]
+    return max(Counter(values).values()) / TRIED
 
 
 def _chain(first: Sequence[Flaw], second: Sequence[Flaw], rng: random.Random) -> list[Flaw]:
@@ -76,12 +97,18 @@ def _chain(first: Sequence[Flaw], second: Sequence[Flaw], rng: random.Random) ->
 
 def pieced_together(flaws: Sequence[Flaw], rng: random.Random, *, filtered: bool = False) -> SlowFunction:
     """Return a function with these flaws, in this order; constants and names are drawn."""
-    step = rng.choice(_STEPS)
-    begin = ["{v} = " + step.format_map(_Kept(_coprime(rng)))]
+    step, constants = rng.choice(_STEPS), _coprime(rng)
+    begin = ["{v} = " + step.format_map(_Kept(constants))]
     if filtered:
         modulus = rng.randint(5, 30)
         begin.append(_FILTER.format_map(_Kept(k=modulus, r=rng.randrange(modulus))))
-    pieces = [Piece(flaw, dict(flaw.draw(rng))) for flaw in flaws]
+    pieces, scale = list[Piece](), constants["a"]
+    for flaw in flaws:
+        drawn = dict(flaw.draw(rng))
+        if flaw.distance:
+            drawn[flaw.distance] = int(drawn[flaw.distance]) * scale
+        scale *= int(drawn.get(flaw.scale, 1))
+        pieces.append(Piece(flaw, drawn))
     names = {each: rng.choice(choices) for each, choices in _NAMES.items()}
     mended = [False] * len(pieces)
     one_mended = [[place == each for place in range(len(pieces))] for each in range(len(pieces))]
@@ -97,7 +124,7 @@ def pieced_together(flaws: Sequence[Flaw], rng: random.Random, *, filtered: bool
     )
 
 
-def _coprime(rng: random.Random) -> dict[str, int | str]:
+def _coprime(rng: random.Random) -> dict[str, int]:
     """Return constants of a step whose values are all m residues.
 
     With a common factor of a and m it would leave few different numbers, or a filter none, and nothing slow to do.

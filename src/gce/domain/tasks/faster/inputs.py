@@ -8,7 +8,7 @@ from gce.domain.plain_values import to_text
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.faster.slow_function import SlowFunction
 
-__all__ = ["CALLS", "DRAWN", "EDGES", "ROUNDS", "draw_list", "hidden_calls", "timed_calls"]
+__all__ = ["CALLS", "DRAWN", "EDGES", "ROUNDS", "draw_list", "drawn_lists", "hidden_calls", "timed_calls"]
 
 DRAWN = 200
 """Number of drawn lists that a program must return the slow form's values for."""
@@ -45,10 +45,15 @@ def draw_list(rng: random.Random) -> list[int]:
     return sorted(values, reverse=order < 0.05) if order < 0.1 else values
 
 
+def drawn_lists(function: SlowFunction, count: int = DRAWN) -> list[list[int]]:
+    """Return the first of the lists that are drawn for a function."""
+    rng = python_generator("faster", "calls", function.seed)
+    return [draw_list(rng) for _ in range(count)]
+
+
 def hidden_calls(function: SlowFunction) -> tuple[str, ...]:
     """Return the arguments of each of `CALLS` calls, as text."""
-    rng = python_generator("faster", "calls", function.seed)
-    drawn = [draw_list(rng) for _ in range(DRAWN)]
+    drawn = drawn_lists(function)
     return tuple(to_text([values]) for values in (*EDGES, *drawn, drawn[0]))
 
 
