@@ -23,8 +23,8 @@ CLOSE = 1.9
 """Largest ratio of the sizes of two flaws in one function."""
 TRIED = 40
 MOST_EQUAL = 0.75
-"""A function is drawn again if so large a share of its values for `TRIED` lists is the same: no list, say, has numbers
-at the distance that it looks for. A constant would be right, and equality would show little.
+"""A function is drawn again if a larger share of its values for `TRIED` lists is the same: few lists, say, have numbers
+at the distance that it looks for. A constant could be right, and equality would show little.
 """
 _STEPS = (
     "[({x} * {a} + {b}) % {m} for {x} in {p}]",
