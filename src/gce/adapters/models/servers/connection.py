@@ -23,6 +23,7 @@ from attrs import frozen
 
 from gce.adapters.models.servers.json_bodies import body_of
 from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.models.taking import taken
 from gce.errors import MissingExtra, ModelError, one_line
 
 try:
@@ -231,10 +232,7 @@ def from_thread(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]
     thread.start()
     atexit.register(stop)
     try:
-        while (item := found.get()) is not end:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        yield from taken(found, end)
     finally:
         atexit.unregister(stop)
         stop()

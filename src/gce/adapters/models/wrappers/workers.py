@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from attrs import frozen
 
+from gce.adapters.models.taking import taken
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState
 from gce.domain.models import ModelInfo
@@ -127,9 +128,6 @@ def in_a_thread(results: Iterator[Result]) -> Iterator[Result]:
     # A thread that waits for a cluster must not keep the process from ending.
     Thread(target=take, name="shares", daemon=True).start()
     try:
-        while (item := found.get()) is not end:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        yield from taken(found, end)
     finally:
         closed.set()
