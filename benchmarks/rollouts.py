@@ -8,9 +8,11 @@ peers, called as they usually are, compute it for each.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_mlx_lm, problems, turns
+from benchmarks.quantized import Format, smollm2_file
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring.models import find_model, model_directory, smollm2_weights
 from gce.domain.completions import SampleRequest
@@ -19,6 +21,11 @@ from gce.domain.tasks import TASKS
 from gce.ports.model import Sampler
 
 TEMPERATURE = 0.8
+
+
+def ours_on_llama(number_format: Format, **shape: Any) -> Callable[[], Turn]:
+    """SmolLM2 in llama.cpp, in this format."""
+    return ours(model=f"llama:{smollm2_file(number_format)}", **shape)
 
 
 def ours(
