@@ -48,6 +48,8 @@ class Row:
 SAMPLED = {"model": "smollm2", "prompts": 2, "samples": 8, "tokens": 100, "tier": "T5"}
 FEW = {"model": "smollm2", "prompts": 1, "samples": 4, "tokens": 50, "tier": "T5"}
 """For peers that are very slow here."""
+AGAINST_LLAMA = ((1, 1, None), (2, 8, 1.0), (4, 8, 1.3), (8, 8, 2.0))
+"""Prompts, samples of each, and the target."""
 TRAINED = {"model": "smollm2", "prompts": 8, "samples": 1, "tokens": 100, "tier": "T5", "blocks": 8, "batch": 4}
 
 GROUPED = {**TRAINED, "samples": 8, "batch": 16}
@@ -61,9 +63,9 @@ def _sampling(peer: str, function: str, options: Mapping[str, Any], target: floa
     return Row("sample with SmolLM2-135M", "tokens", ours, contestant, target, 2 if few else 3, batches, not few)
 
 
-def _llama(number_format: str, prompts: int, samples: int, target: float | None) -> Row:
+def _llama(precision: str, number_format: str, prompts: int, samples: int, target: float | None) -> Row:
     shape = {**SAMPLED, "prompts": prompts, "samples": samples}
-    ours = Contestant("gce, float32", "benchmarks.rollouts:ours", shape)
+    ours = Contestant(f"gce, {precision}", "benchmarks.rollouts:ours", {**shape, "precision": precision})
     others = {name: value for name, value in shape.items() if name != "model"}
     peer = Contestant(
         f"gce on llama.cpp, {number_format}",
@@ -130,9 +132,15 @@ ROWS = {
     "rollouts-lowered": _lowered(2, 8),
     "rollouts-lowered-32": _lowered(4, 8),
     **{
-        f"rollouts-llama-{prompts * samples}-{number_format.lower()}": _llama(number_format, prompts, samples, target)
-        for prompts, samples, target in ((1, 1, None), (2, 8, 1.0), (4, 8, 1.3), (8, 8, 2.0))
+        f"rollouts-llama-{prompts * samples}-{number_format.lower()}": _llama(
+            "float32", number_format, prompts, samples, target
+        )
+        for prompts, samples, target in AGAINST_LLAMA
         for number_format in get_args(Format)
+    },
+    **{
+        f"rollouts-lowered-llama-{prompts * samples}": _llama("bfloat16", "F32", prompts, samples, target)
+        for prompts, samples, target in AGAINST_LLAMA
     },
     "rollouts-llama-cpp": Row(
         "sample with SmolLM2-135M in Q4_1",

@@ -14,9 +14,16 @@ from attrs import evolve
 
 from gce.adapters.models.functions import FunctionModel
 from gce.adapters.models.scripted import ScriptedModel
-from gce.app.settings.records import ModelSettings, TrainSettings
+from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.wiring import models
-from gce.app.wiring.models import BACKENDS, backend_rows, find_learning_model, find_model, shipped_model_path
+from gce.app.wiring.models import (
+    BACKENDS,
+    backend_rows,
+    find_learning_model,
+    find_model,
+    shipped_model_path,
+    with_sampler_chosen,
+)
 from gce.domain.completions import SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
@@ -189,6 +196,30 @@ def test_a_sampler_is_put_before_a_model_that_learns(tmp_path: Path, monkeypatch
     )
     with pytest.raises(BadInput, match="sampler toy_task:bare takes no adapter: give one of the same base"):
         found(name=learner, sampler="toy_task:bare")
+
+
+@pytest.mark.parametrize(
+    ("name", "problems", "installed", "chosen"),
+    [
+        ("smollm2", 7, True, "llama:smollm2"),
+        ("here/tiny.gguf", 1, True, "llama:here/tiny.gguf"),
+        ("smollm2", 8, True, ""),
+        ("smollm2", 7, False, ""),
+        ("gce-tiny", 1, True, ""),
+        ("hf:org/tiny.gguf", 1, True, ""),
+    ],
+)
+def test_auto_samples_few_rollouts_of_a_gguf_file_with_llama_cpp(
+    name: str, problems: int, installed: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where it is installed; the settings of a run keep the choice."""
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda wanted: installed or None)
+    given = TrainSettings(
+        model=ModelSettings(name=name, sampler="auto"), rollouts=RolloutSettings(problems=problems, samples=1)
+    )
+    assert with_sampler_chosen(given) == evolve(given, model=evolve(given.model, sampler=chosen))
+    named = evolve(given, model=evolve(given.model, sampler="llama:other.gguf"))
+    assert with_sampler_chosen(named) == named
 
 
 def test_the_reference_has_the_table_of_backends() -> None:

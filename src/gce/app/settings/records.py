@@ -138,7 +138,8 @@ class ModelSettings:
         "",
         NAME,
         "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf, "
-        "or the URL of gce serve-policy, vLLM or SGLang, as http://HOST:PORT/v1 (default: the model itself)",
+        "or the URL of gce serve-policy, vLLM or SGLang, as http://HOST:PORT/v1; auto takes llama.cpp, if it is "
+        "installed, for smollm2 and GGUF files and fewer than 8 rollouts an iteration (default: the model itself)",
         flag="--sampler",
     )
     sampler_folder: str = setting(

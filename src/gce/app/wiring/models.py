@@ -65,6 +65,7 @@ __all__ = [
     "shipped_model_path",
     "smollm2_weights",
     "token_texts",
+    "with_sampler_chosen",
 ]
 
 SHIPPED_MODEL = "gce-tiny"
@@ -80,6 +81,9 @@ _ON_TORCH = (
     "optimizer.bf16",
     "optimizer.learner_processes",
 )
+AUTO_SAMPLER = "auto"
+_FEW_SEQUENCES = 8
+"""From so many on, llama.cpp samples no faster than numpy (`python -m benchmarks`)."""
 HUMAN_ANSWERS = "human-answers"
 """Directory that keeps what a person answered, by default."""
 
@@ -243,6 +247,7 @@ def find_learning_model(
     Raises:
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
+    settings = with_sampler_chosen(settings)
     name, given = plain_name(settings.model.name), model is not None
     if model is None:
         # Beside a sampler the model itself only learns.
@@ -261,6 +266,17 @@ def find_learning_model(
     if settings.model.sampler:
         return _with_sampler(model, settings, task, say)
     return _on_workers(model, settings, say) if on_ray else model
+
+
+def with_sampler_chosen(settings: TrainSettings) -> TrainSettings:
+    """The same settings, where the sampler `auto` is replaced by the one that is faster for this model here."""
+    if settings.model.sampler != AUTO_SAMPLER:
+        return settings
+    name, rollouts = settings.model.name, settings.rollouts
+    few = rollouts.problems * rollouts.samples < _FEW_SEQUENCES
+    in_a_file = name == SMOLLM2 or _is_gguf(name)
+    faster = few and in_a_file and importlib.util.find_spec("llama_cpp") is not None
+    return changed(settings, {"model.sampler": f"{LLAMA}{name}" if faster else ""})
 
 
 def _with_sampler(

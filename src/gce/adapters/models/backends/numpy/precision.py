@@ -1,7 +1,7 @@
 """Decoding with a plain Llama's matrices in bfloat16: whether it is faster on this processor, and what it costs.
 
-Embeddings, norms, attention and log-probabilities stay float32, and so does learning. torch, which multiplies, is
-imported only where bfloat16 is asked for.
+Embeddings, norms, attention, the head and log-probabilities stay float32, and so does learning: rounded to bfloat16,
+logits above 8 would be apart by steps of 1/16. torch, which multiplies, is imported only where bfloat16 is asked for.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STEPS = 24
 
 @frozen(eq=False)
 class Lowered:
-    """The matrices of a base in bfloat16."""
+    """The matrices of a base's blocks in bfloat16."""
 
     base: LlamaWeights
     begin_thread: Callable[[], None]
@@ -52,7 +52,7 @@ class Lowered:
             self._known[id(matrix)] = self._convert(matrix)
 
     def like(self, weights: LlamaWeights) -> LlamaWeights:
-        """Return `weights` with their matrices in bfloat16; those of the base are not converted again."""
+        """Return `weights` with their blocks in bfloat16; matrices of the base are not converted again."""
 
         def lowered(matrix: Array) -> Any:
             return self._known.get(id(matrix)) or self._convert(matrix)
@@ -60,7 +60,7 @@ class Lowered:
         blocks = tuple(
             evolve(block, **{name: lowered(getattr(block, name)) for name in _MATRICES}) for block in weights.blocks
         )
-        return evolve(weights, blocks=blocks, head=lowered(weights.head))
+        return evolve(weights, blocks=blocks)
 
 
 @frozen
@@ -155,4 +155,4 @@ def _step(decoder: NumpyDecoder, tokens: Array) -> tuple[Array, float]:
 
 
 def _matrices(weights: LlamaWeights) -> list[Array]:
-    return [weights.head, *(getattr(block, name) for block in weights.blocks for name in _MATRICES)]
+    return [getattr(block, name) for block in weights.blocks for name in _MATRICES]
