@@ -17,10 +17,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pretraining.card import write_card
-from pretraining.training import SHAPE, export, train
-
-INSTALLED = Path(__file__).parent.parent / "src" / "gce" / "data" / "gce-tiny"
-SHARDS = 2
+from pretraining.training import INSTALLED, SHAPE, SHARDS, export, train
 
 
 def main() -> None:

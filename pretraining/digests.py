@@ -1,6 +1,6 @@
-"""Writes the digests of the pretraining text: `python -m pretraining.digests --directory DIR --out FILE`.
+"""Writes the digests of the pretraining text: `python -m pretraining.digests --out FILE`.
 
-DIR is where `python -m pretraining train` kept its log, which says how much of each stage was drawn. `gce validity
+The text is drawn again and counted in tokens, as `python -m pretraining train` did, without training. `gce validity
 --deep RUN --decontaminate FILE` then checks that no test problem of a run is among them.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -48,11 +48,24 @@ def digests(seed: int, examples: Mapping[str, int]) -> Iterator[str]:
             yield from map(TASKS[TASK].digest, instances(stage, seed, index))
 
 
-def drawn_examples(log: Path) -> dict[str, int]:
-    """Return how many examples each stage drew, by the training log: all of a pool, though few of it were read."""
+def drawn_examples(seed: int, processes: int, stages: Sequence[Stage] = STAGES) -> dict[str, int]:
+    """Return how many examples each stage drew: all of a pool, though few of it were read."""
+    # Imported here: they import torch, and the digests need none.
+    from tokenizers import Tokenizer
+
+    from pretraining.training import INSTALLED, POOL, Encoder, Place, groups
+
+    encode = Encoder(Tokenizer.from_file(str(INSTALLED / "tokenizer.json")))
     found: dict[str, int] = {}
-    for line in map(json.loads, log.read_text().splitlines()):
-        found[line["stage_name"]] = max(found.get(line["stage_name"], 0), int(line["examples"]))
+    for stage in stages:
+        shares = [groups(stage, encode, seed, shard=i, shards=processes, place=Place()) for i in range(processes)]
+        read, pools = 0, 0
+        while read < stage.tokens:
+            for share in shares:
+                ids, _, place = next(share)
+                read += int((ids > 0).sum())
+                pools = max(pools, place.pool)
+        found[stage.name] = (pools + 1) * processes * POOL
     return found
 
 
@@ -68,14 +81,11 @@ def write_digests(out: Path, seed: int, examples: Mapping[str, int]) -> int:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m pretraining.digests", description=__doc__)
-    parser.add_argument("--directory", type=Path, required=True, help="directory of python -m pretraining train")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument("--seed", type=int, default=7, help="seed of the training (default 7)")
+    parser.add_argument("--processes", type=int, default=2, help="processes of the training (default 2)")
     options = parser.parse_args()
-    log = options.directory / "log.jsonl"
-    if not log.is_file():
-        parser.error(f"{log} is no file: give the directory of python -m pretraining train")
-    examples = drawn_examples(log)
+    examples = drawn_examples(options.seed, options.processes)
     count = write_digests(options.out, options.seed, examples)
     print(f"{count:,} digests of {sum(examples.values()):,} examples: {options.out}")
 

@@ -26,8 +26,25 @@ from pretraining.corpus import STAGES, Conversation, Stage, conversation, learne
 from pretraining.start import Names, give_look_ups, order_numbers, redraw
 from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
 
-__all__ = ["DEVIATION", "SHAPE", "export", "model_from_nothing", "names_of", "train"]
+__all__ = [
+    "DEVIATION",
+    "INSTALLED",
+    "POOL",
+    "SHAPE",
+    "SHARDS",
+    "Encoder",
+    "Place",
+    "export",
+    "groups",
+    "model_from_nothing",
+    "names_of",
+    "train",
+]
 
+INSTALLED = Path(__file__).parent.parent / "src" / "gce" / "data" / "gce-tiny"
+"""The shipped model."""
+SHARDS = 2
+"""Processes that share each batch, with which it was trained."""
 SHAPE: dict[str, Any] = {
     "hidden_size": 128,
     "num_hidden_layers": 5,

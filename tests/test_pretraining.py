@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gce.app.wiring.models import shipped_model_path
 from gce.domain.randomness import python_generator
@@ -239,11 +240,12 @@ def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path)
     assert len(found.found) == count > 40
 
 
-def test_how_much_was_drawn_is_read_from_the_log(tmp_path: Path) -> None:
+def test_as_much_is_drawn_as_training_read() -> None:
+    """A stage of few tokens ends in its first pool, one of more tokens than a pool has in a later one."""
+    pytest.importorskip("torch")
     from pretraining.digests import drawn_examples
+    from pretraining.training import POOL
 
-    lines = [
-        {"stage_name": name, "examples": count} for name, count in (("look-ups", 1), ("look-ups", 2), ("steps", 1))
-    ]
-    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert drawn_examples(tmp_path / "log.jsonl") == {"look-ups": 2, "steps": 1}
+    few, more = (evolve(STAGES[0], name=name, tokens=tokens) for name, tokens in (("few", 1), ("more", 150_000)))
+    found = drawn_examples(SEED, 2, (few, more))
+    assert found["few"] == 2 * POOL and found["more"] == 2 * found["few"]
