@@ -148,6 +148,8 @@ def test_a_study_with_runs_of_0_1_0_shows_its_table(tmp_path: Path, capsys: pyte
     assert "58.3" in capsys.readouterr().out
     assert cli.main([*study, "--learning-rate", "0.002", "--rank", "8"]) == 2
     assert "was made with --rank 4, expected 8" in capsys.readouterr().err
+    assert cli.main(study[: study.index("--table") + 1]) == 0, "no settings, none compared"
+    assert "58.3" in capsys.readouterr().out
 
 
 def test_stored_traces_of_0_1_0_are_read_as_conversations_of_one_answer() -> None:

@@ -82,9 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 when all conditions have all seeds, 1 where some are left."""
     study = STUDIES[arguments.study]
     name = arguments.dir or f"studies/{arguments.study}"
-    common = {**DEFAULTS, **given_settings(arguments)}
+    given = given_settings(arguments)
+    common = {**DEFAULTS, **given}
     where = _taken(common) if common.get("executor.kind") == RAY else None
-    wanted = plan_runs(arguments.study, name, arguments.seeds, arguments.conditions, common)
+    check = bool(given) or not arguments.table
+    wanted = plan_runs(arguments.study, name, arguments.seeds, arguments.conditions, common, check=check)
     if not arguments.table:
         executor = executor_of(where, say=note, show_output=True) if where else find_executor(arguments.processes)
         assert executor is not None

@@ -55,9 +55,17 @@ class PlannedRun:
 
 
 def plan_runs(
-    study: str, name: str, seeds: Sequence[int], conditions: Sequence[str], common: Mapping[str, Any]
+    study: str,
+    name: str,
+    seeds: Sequence[int],
+    conditions: Sequence[str],
+    common: Mapping[str, Any],
+    *,
+    check: bool = True,
 ) -> list[PlannedRun]:
     """Return all runs of a study with these `common` settings, by seed; of all conditions if none is named.
+
+    Existing runs may have other settings if `check` is false.
 
     Raises:
         BadInput: an unknown condition, settings that the conditions vary, or an existing run with other settings.
@@ -77,7 +85,7 @@ def plan_runs(
         else:
             place = f"{name}/{condition}/seed-{seed}"
             wanted.append(PlannedRun(condition, available[condition].what, seed, _settings(values), place))
-    for run in wanted:
+    for run in wanted if check else ():
         check_begun(run)
     return wanted
 
