@@ -3,7 +3,7 @@
 SmolLM2 in float32 samples T5 problems, eight sequences each, as a run does: in threads, each with its share of the
 sequences. Times are the threads' processor time. The limits are tokens a second if all products ran at the rate of
 large square ones, or at that of as many rows as a thread decodes at once; and if each step read the weights from memory
-as fast as memory is copied, and did nothing else.
+as fast as one thread copies memory, and did nothing else.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from gce.domain.scaling import shares_of
 SAMPLES = 8
 MOST_ROWS = 64
 """Maximum rows of a thread, which are fewer than the tokens of a prompt."""
+LEAST, MOST = 2 * SAMPLES, 2 * MOST_ROWS
+"""Sequences that two shares hold, all of them at once."""
 PROMPTS, HEAD = "products with prompts", "products with the head"
 MATRICES = ("queries_keys_values", "output", "gate_up", "down")
 
@@ -126,11 +128,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.decoding", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sequences", type=int, default=32, help=f"a multiple of {SAMPLES}")
+    parser.add_argument("--sequences", type=int, default=32, help=f"a multiple of {SAMPLES}, from {LEAST} to {MOST}")
     parser.add_argument("--tokens", type=int, default=100)
     options = parser.parse_args()
-    if options.sequences < SAMPLES or options.sequences % SAMPLES:
-        parser.error(f"--sequences: expected a multiple of {SAMPLES}, got {options.sequences}")
+    if options.sequences % SAMPLES or not LEAST <= options.sequences <= MOST:
+        parser.error(f"--sequences: expected a multiple of {SAMPLES} from {LEAST} to {MOST}, got {options.sequences}")
     base = load_base(model_directory("smollm2"), single_precision=True)
     weights = base.weights.plain
     assert weights is not None
@@ -180,7 +182,7 @@ def main() -> None:
     limits = {
         "all products like large square ones": tokens / ((prompt_operations + step_operations) / best),
         f"those of steps like products of {rows} rows": tokens / (prompt_operations / best + step_operations / few),
-        "each thread's step reads the weights, no more": rows * gigabytes_a_second() * 1e9 / read,
+        "each thread only reads the weights once a step": rows * gigabytes_a_second() * 1e9 / read,
     }
     print("\n| limit | tokens/s | reached, % |\n|---|---|---|")
     for name, most in limits.items():

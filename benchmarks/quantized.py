@@ -13,7 +13,7 @@ from gce.app.wiring.models import smollm2_weights
 __all__ = ["Format", "smollm2_file"]
 
 Format = Literal["Q4_1", "Q8_0", "F32"]
-"""Q4_1 is the package's file, whose numbers the others hold too."""
+"""Q4_1 is the package's file. F32 holds exactly its numbers; Q8_0 rounds them a second time."""
 
 
 def smollm2_file(number_format: Format) -> Path:

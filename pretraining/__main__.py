@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pretraining import INSTALLED, SEED, SHARDS
 from pretraining.card import write_card
-from pretraining.training import INSTALLED, SHAPE, SHARDS, export, train
+from pretraining.training import SHAPE, export, train
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m pretraining", description=__doc__)
     parser.add_argument("command", choices=("train", "export", "install"))
     parser.add_argument("--directory", type=Path, required=True, help="checkpoints, log and results")
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of tokens")
     parser.add_argument("--stop-at", type=float, default=1.0, help="stop after this share of the tokens: a weak model")
     parser.add_argument(

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from gce.domain.tasks import TASKS
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.wording import prompt_text
-from pretraining import corpus
+from pretraining import INSTALLED, SEED, SHARDS, corpus
 from pretraining.corpus import STAGES, Stage, conversation
 
 __all__ = ["digests", "drawn_examples", "instances", "write_digests"]
@@ -53,7 +53,7 @@ def drawn_examples(seed: int, processes: int, stages: Sequence[Stage] = STAGES) 
     # Imported here: they import torch, and the digests need none.
     from tokenizers import Tokenizer
 
-    from pretraining.training import INSTALLED, POOL, Encoder, Place, groups
+    from pretraining.training import POOL, Encoder, Place, groups
 
     encode = Encoder(Tokenizer.from_file(str(INSTALLED / "tokenizer.json")))
     found: dict[str, int] = {}
@@ -82,8 +82,8 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m pretraining.digests", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="file to write")
-    parser.add_argument("--seed", type=int, default=7, help="seed of the training (default 7)")
-    parser.add_argument("--processes", type=int, default=2, help="processes of the training (default 2)")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the training (default {SEED})")
+    parser.add_argument("--processes", type=int, default=SHARDS, help=f"processes of the training (default {SHARDS})")
     options = parser.parse_args()
     examples = drawn_examples(options.seed, options.processes)
     count = write_digests(options.out, options.seed, examples)

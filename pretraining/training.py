@@ -28,10 +28,8 @@ from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
 
 __all__ = [
     "DEVIATION",
-    "INSTALLED",
     "POOL",
     "SHAPE",
-    "SHARDS",
     "Encoder",
     "Place",
     "export",
@@ -41,10 +39,6 @@ __all__ = [
     "train",
 ]
 
-INSTALLED = Path(__file__).parent.parent / "src" / "gce" / "data" / "gce-tiny"
-"""The shipped model."""
-SHARDS = 2
-"""Processes that share each batch, with which it was trained."""
 SHAPE: dict[str, Any] = {
     "hidden_size": 128,
     "num_hidden_layers": 5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from importlib import resources
@@ -25,7 +26,7 @@ from gce.app.wiring.models import (
     with_sampler_chosen,
 )
 from gce.domain.completions import SampleRequest
-from gce.domain.models import ModelInfo
+from gce.domain.models import ModelInfo, Precision
 from gce.domain.problems import Message
 from gce.errors import BadInput, MissingExtra, ModelError
 from gce.ports.model import Sampler
@@ -199,23 +200,32 @@ def test_a_sampler_is_put_before_a_model_that_learns(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "problems", "installed", "chosen"),
+    ("name", "rollouts", "precision", "installed", "chosen"),
     [
-        ("smollm2", 7, True, "llama:smollm2"),
-        ("here/tiny.gguf", 1, True, "llama:here/tiny.gguf"),
-        ("smollm2", 8, True, ""),
-        ("smollm2", 7, False, ""),
-        ("gce-tiny", 1, True, ""),
-        ("hf:org/tiny.gguf", 1, True, ""),
+        ("smollm2", {"problems": 7}, "float32", True, "llama:smollm2"),
+        ("here/tiny.gguf", {"problems": 1}, "float32", True, "llama:here/tiny.gguf"),
+        ("smollm2", {"problems": 8}, "float32", True, ""),
+        ("smollm2", {"problems": 1, "problems_by_tier": {"T0": 8}}, "float32", True, ""),
+        ("smollm2", {"problems": 1, "second_wave": 7}, "float32", True, ""),
+        ("smollm2", {"problems": 7}, "bfloat16", True, ""),
+        ("smollm2", {"problems": 7}, "float32", False, ""),
+        ("gce-tiny", {"problems": 1}, "float32", True, ""),
+        ("hf:org/tiny.gguf", {"problems": 1}, "float32", True, ""),
     ],
 )
 def test_auto_samples_few_rollouts_of_a_gguf_file_with_llama_cpp(
-    name: str, problems: int, installed: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    rollouts: dict[str, Any],
+    precision: Precision,
+    installed: bool,
+    chosen: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only where it is installed; the settings of a run keep the choice."""
-    monkeypatch.setattr(models.importlib.util, "find_spec", lambda wanted: installed or None)
+    """Only where it is installed; a sampler that is named stays."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda wanted: installed or None)
     given = TrainSettings(
-        model=ModelSettings(name=name, sampler="auto"), rollouts=RolloutSettings(problems=problems, samples=1)
+        model=ModelSettings(name=name, sampler="auto", precision=precision),
+        rollouts=RolloutSettings(samples=1, **rollouts),
     )
     assert with_sampler_chosen(given) == evolve(given, model=evolve(given.model, sampler=chosen))
     named = evolve(given, model=evolve(given.model, sampler="llama:other.gguf"))

@@ -139,7 +139,8 @@ class ModelSettings:
         NAME,
         "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf, "
         "or the URL of gce serve-policy, vLLM or SGLang, as http://HOST:PORT/v1; auto takes llama.cpp, if it is "
-        "installed, for smollm2 and GGUF files and fewer than 8 rollouts an iteration (default: the model itself)",
+        "installed, for smollm2 and GGUF files in float32 and fewer than 8 rollouts per iteration, and else the model "
+        "itself (default: the model itself)",
         flag="--sampler",
     )
     sampler_folder: str = setting(
@@ -326,6 +327,11 @@ class RolloutSettings:
         metavar="NAME",
         omit_default=True,
     )
+
+    @property
+    def first_wave(self) -> int:
+        """Rollouts per iteration without those of a second wave."""
+        return sum((self.problems_by_tier or {"": self.problems}).values()) * self.samples
 
 
 @frozen(kw_only=True)
@@ -725,8 +731,7 @@ class TrainSettings:
     executor: ExecutorSettings = section_of(ExecutorSettings)
 
     def __attrs_post_init__(self) -> None:
-        rollouts = self.rollouts
-        asked = sum((rollouts.problems_by_tier or {"": rollouts.problems}).values()) * rollouts.samples
+        asked = self.rollouts.first_wave
         if asked > MOST_ANSWERS:
             expected = f"at most {MOST_ANSWERS:,} answers per iteration"
             message = f"{{rollouts.problems}} times {{rollouts.samples}} must be {expected}, got {asked:,}"

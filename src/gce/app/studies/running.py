@@ -17,7 +17,7 @@ from gce.app.settings.values import changed, with_recipe
 from gce.app.studies.conditions import STUDIES, check_common, check_stored, values_of
 from gce.app.training.run import resume, train
 from gce.app.wiring.files import check_apart
-from gce.app.wiring.models import default_model
+from gce.app.wiring.models import default_model, with_sampler_chosen
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.tasks import Task
@@ -110,7 +110,7 @@ def resolved(settings: TrainSettings, task: Task) -> TrainSettings:
     if settings.model.adapter:
         message = "the runs of a study start from the base model: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
-    settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
+    settings = with_sampler_chosen(changed(settings, {"model.name": settings.model.name or default_model(task)}))
     if settings.evaluation.shifts is None and settings.evaluation.shift_problems:
         settings = changed(settings, {"evaluation.shifts": 0})
     return evolve(settings, preset=find_preset(task, settings.preset))

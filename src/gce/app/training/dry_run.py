@@ -132,7 +132,7 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
     """The steps of each stage of a run, at most: a young buffer has too few traces for all updates."""
     preset = find_preset(task, settings.preset)
     rollouts, optimizer = settings.rollouts, settings.optimizer
-    sampled = sum((rollouts.problems_by_tier or {"": rollouts.problems}).values()) * rollouts.samples
+    sampled = rollouts.first_wave
     updates = float(optimizer.updates)
     if optimizer.epochs is not None:
         updates = optimizer.epochs * ceil(sampled / optimizer.batch)

@@ -55,7 +55,7 @@ from gce.app.training.state import resume as resumed_state
 from gce.app.training.time_limit import TimeIsUp, in_minutes, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.training.unearned import unearned_of_run
-from gce.app.wiring.models import default_model, find_learning_model, with_sampler_chosen
+from gce.app.wiring.models import AUTO_SAMPLER, default_model, find_learning_model, with_sampler_chosen
 from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.scores import with_scores
@@ -303,7 +303,9 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     strategy = find_strategy(settings.rollouts.strategy)
     worked = _demonstrations(settings, strategy, task, verifier, watcher)
     check_pool(settings, task, worked)
-    settings = with_sampler_chosen(settings)  # A resumed run keeps the choice.
+    if settings.model.sampler == AUTO_SAMPLER:  # A resumed run keeps the choice.
+        settings = with_sampler_chosen(settings)
+        watcher.say(f"sampler: {settings.model.sampler or 'the model itself'}")
     model = _model(settings, task, given.model, watcher)
     if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
         settings = changed(settings, {"model.precision": model.info().precision})

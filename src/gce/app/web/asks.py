@@ -27,6 +27,7 @@ from gce.app.settings.fields import setting
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.app.settings.values import flat_values
 from gce.app.wiring.executors import LOCAL
+from gce.app.wiring.models import AUTO_SAMPLER
 from gce.app.wiring.names import LISTED_BY
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.domain.attacks import ATTACKS
@@ -253,9 +254,13 @@ class Offered:
     def check_settings(self, settings: TrainSettings) -> None:
         """The same for all settings of a run, none of which may name anything outside the program."""
         self.check(task=settings.task)
-        for name, model in (("model.name", settings.model.name), ("model.sampler", settings.model.sampler)):
-            if model not in ("", *self.models):
-                raise _not_offered(name, model, self.models)
+        samplers = (*self.models, AUTO_SAMPLER)
+        for name, value, offered in (
+            ("model.name", settings.model.name, self.models),
+            ("model.sampler", settings.model.sampler, samplers),
+        ):
+            if value not in ("", *offered):
+                raise _not_offered(name, value, offered)
         if settings.model.sampler_folder:
             raise _not_offered("model.sampler_folder", settings.model.sampler_folder, ("nothing",))
         if settings.executor.runner == UNSAFE:

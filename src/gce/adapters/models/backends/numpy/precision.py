@@ -1,7 +1,7 @@
 """Decoding with a plain Llama's matrices in bfloat16: whether it is faster on this processor, and what it costs.
 
-Embeddings, norms, attention, the head and log-probabilities stay float32, and so does learning: rounded to bfloat16,
-logits above 8 would be apart by steps of 1/16. torch, which multiplies, is imported only where bfloat16 is asked for.
+Embeddings, norms, attention, the head and log-probabilities stay float32, and so does learning. (bfloat16 would round
+logits between 8 and 16 to multiples of 1/16.) torch, which multiplies, is imported only where bfloat16 is asked for.
 """
 
 from __future__ import annotations
