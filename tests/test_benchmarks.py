@@ -8,8 +8,10 @@ import random
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import soak
@@ -178,3 +180,29 @@ def test_simulated_data_sets_without_a_difference_are_seldom_rejected() -> None:
     assert len(rows) == 17 and all(row["of"] == 10 for row in rows)
     assert all(row["rejected"] <= 4 for row in rows if "differ much" not in row["what"])
     assert "expected either" in python("-m", "benchmarks.calibration").stderr
+
+
+def test_agreement_is_a_mean_over_tokens_with_an_interval_over_problems() -> None:
+    """Two problems, of one and three tokens: the mean is that of four tokens; a resample may hold either one twice."""
+    pytest.importorskip("safetensors")
+    from benchmarks.agreement import interval
+
+    assert interval([np.array([1.0]), np.array([0.0, 0.0, 0.0])]) == (0.25, 0.0, 1.0)
+    assert interval([np.array([0.5, 0.5])]) == (0.5, 0.5, 0.5)
+
+
+def test_the_time_of_a_part_is_not_that_of_the_part_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outer from 0 to 10 with inner parts from 1 to 3 and from 4 to 8, of which 5 to 6 are a third part."""
+    pytest.importorskip("mlx.core")
+    from benchmarks import decoding
+
+    times = iter([0, 1, 3, 4, 5, 6, 8, 10])
+    monkeypatch.setattr(time, "thread_time", lambda: next(times))
+    clock = decoding.Clock()
+    with clock.part("outer"):
+        with clock.part("inner", 7):
+            pass
+        with clock.part("inner", 5), clock.part("third"):
+            pass
+    assert clock.seconds == {"outer": 4, "inner": 5, "third": 1}
+    assert clock.operations["inner"] == 12
