@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             run_all(wanted, executor)
     runs = finished(runs_of(name), name, study)
     found, rewarded = effects(runs, study), effects(graded(runs), study)
-    missing = [(run.condition, run.seed) for run in wanted if not run.done and (check or run.begun)]
+    missing = [(run.condition, run.seed) for run in wanted if not run.done]
     if arguments.json:
         rewards = {"reward_effects": to_plain(rewarded)} if rewarded else {}
         put_json({"effects": to_plain(found), **rewards, "missing": missing}, indent=1)
