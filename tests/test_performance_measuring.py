@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -327,11 +328,14 @@ class Killing:
         self.start = start
         self.signals = signals
         self.started = 0
+        self._lock = Lock()  # Two are started at a time.
 
     def __call__(self, shown: Shown = (), program: Program = "inside") -> Any:
         found = self.start(shown, program)
-        sent, says = self.signals.get(self.started), found.say
-        self.started += 1
+        says = found.say
+        with self._lock:
+            sent = self.signals.get(self.started)
+            self.started += 1
 
         def say(text: str = "") -> tuple[str, str]:
             if sent is not None:
