@@ -679,7 +679,7 @@ class ExecutorSettings:
     staleness: int = setting(
         1,
         ITERATIONS,
-        "with {executor.schedule} async: how many iterations the weights that write rollouts are behind",
+        "with --schedule async: how many iterations the weights that write rollouts are behind",
         flag="--staleness",
         unit="iterations",
         omit_default=True,
