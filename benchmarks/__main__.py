@@ -51,8 +51,8 @@ FEW = {"model": "smollm2", "prompts": 1, "samples": 4, "tokens": 50, "tier": "T5
 AGAINST_LLAMA = ((1, 1, None), (2, 8, 1.0), (4, 8, 1.3), (8, 8, 2.0))
 """Prompts, samples of each, and the target."""
 TRAINED = {"model": "smollm2", "prompts": 8, "samples": 1, "tokens": 100, "tier": "T5", "blocks": 8, "batch": 4}
-
 GROUPED = {**TRAINED, "samples": 8, "batch": 16}
+"""Rollouts as group-based algorithms sample them."""
 
 
 def _sampling(peer: str, function: str, options: Mapping[str, Any], target: float, shape: Mapping[str, Any]) -> Row:
@@ -84,15 +84,15 @@ def _lowered(prompts: int, samples: int) -> Row:
     return Row(f"sample {prompts * samples} sequences with SmolLM2-135M", "tokens", ours, peer, target=None, rounds=5)
 
 
-def _training(part: str, what: str, target: float | None) -> Row:
-    ours = Contestant("gce", "benchmarks.training:ours", {**TRAINED, "part": part})
-    peer = Contestant("`mlx_lm.tuner.trainer.train`, same BLAS", "benchmarks.training:mlx_lm", TRAINED)
+def _training(part: str, what: str, target: float | None, shape: Mapping[str, Any] = TRAINED) -> Row:
+    ours = Contestant("gce", "benchmarks.training:ours", {**shape, "part": part})
+    peer = Contestant("`mlx_lm.tuner.trainer.train`, same BLAS", "benchmarks.training:mlx_lm", shape)
     return Row(f"train the top 8 of SmolLM2-135M's 30 blocks, {what}", "tokens", ours, peer, target, rounds=3)
 
 
-def _peft(part: str, what: str, target: float) -> Row:
-    row = _training(part, what, target)
-    return evolve(row, peer=Contestant("transformers with PEFT", "benchmarks.training:peft", TRAINED))
+def _peft(part: str, what: str, target: float, shape: Mapping[str, Any] = TRAINED) -> Row:
+    row = _training(part, what, target, shape)
+    return evolve(row, peer=Contestant("transformers with PEFT", "benchmarks.training:peft", shape))
 
 
 def _iteration(model: str, tokens: int, *, rounds: int, warm_up: bool) -> Row:
@@ -156,6 +156,8 @@ ROWS = {
     "training-later": _training("later", "a later epoch", None),
     "training-peft": _peft("whole", "four epochs from nothing kept", 4.0),
     "training-peft-first": _peft("first", "the first epoch", 2.5),
+    "training-peft-groups": _peft("whole", "groups of 8, four epochs from nothing kept", 4.0, GROUPED),
+    "training-peft-groups-first": _peft("first", "groups of 8, the first epoch", 2.5, GROUPED),
     "iteration-trl": Row(
         "one iteration of GRPO with SmolLM2-135M: 64 rollouts in groups of 8, 4 steps of 16",
         "iterations",

@@ -118,7 +118,7 @@ def test_every_option_is_in_the_long_help_and_the_short_one_says_how_many_more_t
         shown = {name for name in options if re.search(rf"^ .*{name}\b", short.out, re.M)}
         assert short.status == long.status == 0 and len(shown) < len(options) and "--seed" in long.out
         assert all(name in long.out for name in options)
-        assert re.findall(r"\{\w+\.\w+\}", long.out) == []  # names of settings stand in errors as options, and in help too
+        assert re.findall(r"\{\w+\.\w+\}", long.out) == []  # settings are named by their options
         more = re.search(rf"^(\d+) more options: gce {command} --help-all$", short.out, re.M)
         assert more is not None and int(more[1]) > 5
 

@@ -224,6 +224,21 @@ def test_a_shared_prompt_is_read_once(adapted: Adapted) -> None:
     assert sum(len(example.tokens) - example.start for example in layout.trained) == 12 + 1 + 20 + 22
 
 
+def test_a_shared_prompt_is_read_once_below_the_adapter_too(adapted: Adapted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows as above; the fourth example's prompt of 7 tokens and the 21 after it are two passes."""
+    rows = []
+    run_blocks = numpy_learner.run_blocks
+
+    def counted(weights: Any, hidden: Any, *rest: Any, **named: Any) -> Any:
+        rows.append(len(hidden))
+        return run_blocks(weights, hidden, *rest, **named)
+
+    monkeypatch.setattr(numpy_learner, "run_blocks", counted)
+    model, learner = adapted((2, 3), threads=1)
+    by_numpy(model, learner, FAMILY)
+    assert sorted(rows) == sorted([9, 11, 19, 7, 21])
+
+
 def test_a_token_that_is_not_trained_has_no_gradient(adapted: Adapted) -> None:
     """Whatever the last token is that nobody reads: without a factor it counts, with factor 0 no bit of it."""
     model, learner = adapted((1, 3))

@@ -1,9 +1,9 @@
 """The loss of a batch, and its gradient for a LoRA adapter on a Llama, with numpy alone.
 
-The same loss as in `backends.mlx.learner`. Sequences are concatenated without padding. Sequences with the same prompt
-share its computation, up to the blocks' keys and values, and their gradients are summed. Below the lowest adapted
-block, hidden states are computed once per sequence and cached. Works on token ids, weights and arrays; independent of
-traces and optimizers.
+The same loss as in `backends.mlx.learner`. Sequences are concatenated without padding. Sequences of a batch with the
+same prompt share its computation, up to the blocks' keys and values, and their gradients are summed. Below the lowest
+adapted block, hidden states are computed once per sequence and cached. Works on token ids, weights and arrays;
+independent of traces and optimizers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 
 from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread
 from gce.adapters.models.backends.numpy.llama import (
+    Attend,
     LlamaWeights,
     LowRank,
     causal_attention,
@@ -84,25 +85,47 @@ class NumpyLearner:
         """Return the input of the lowest adapted block for the tokens of each example."""
         if lowest != self._kept_at:
             self._kept, self._kept_at = HiddenStates(), lowest
-        read = list(dict.fromkeys(example.tokens[:-1] for example in examples))
         if not lowest:
-            return {tokens: self._base.embedding[list(tokens)] for tokens in read}
-        found = {tokens: kept for tokens in read if (kept := self._kept.get(tokens)) is not None}
-        missing = [tokens for tokens in read if tokens not in found]
-        # Each sequence alone, so that its states do not depend on the rest of the batch.
-        for tokens, hidden in zip(missing, pool.map(self._frozen_part, missing), strict=True):
-            self._kept.put(tokens, hidden)
-            found[tokens] = hidden
+            return {_inputs(example): self._base.embedding[list(example.tokens[:-1])] for example in examples}
+        read = {_inputs(example): example for example in examples}
+        found = {inputs: kept for inputs in read if (kept := self._kept.get(inputs)) is not None}
+        missing = [example for inputs, example in read.items() if inputs not in found]
+        for states in pool.map(self._frozen_part, _families(missing)):
+            for inputs, hidden in states.items():
+                self._kept.put(inputs, hidden)
+                found[inputs] = hidden
         return found
 
-    def _frozen_part(self, tokens: Sequence[int]) -> Array:
-        hidden = run_blocks(
-            self._base,
-            self._base.embedding[list(tokens)],
-            np.arange(len(tokens)),
-            lambda _, queries, keys, values: causal_attention(queries, keys, values)[0],
-            stop=self._kept_at,
-        )
+    def _frozen_part(self, family: _Family) -> dict[tuple[int, ...], Array]:
+        """Return what enters the lowest adapted block, for each example of a family.
+
+        The prompt is computed once. Each continuation is computed alone, so that its states do not depend on the rest
+        of the batch.
+        """
+        before: list[tuple[Array, Array]] = []  # Keys and values of the prompt, by block.
+
+        def in_prompt(_: int, queries: Array, keys: Array, values: Array) -> Array:
+            before.append((keys, values))
+            return causal_attention(queries, keys, values)[0]
+
+        def after_it(block: int, queries: Array, keys: Array, values: Array) -> Array:
+            prompt_keys, prompt_values = before[block]
+            return causal_attention(
+                queries, np.concatenate([prompt_keys, keys]), np.concatenate([prompt_values, values])
+            )[0]
+
+        start = family.examples[0].start
+        prompt = self._frozen_blocks(family.examples[0].tokens[:start], 0, in_prompt)
+        found = {}
+        for example in family.examples:
+            following = example.tokens[start:-1]
+            parts = [prompt, self._frozen_blocks(following, start, after_it)] if following else [prompt]
+            found[_inputs(example)] = np.concatenate(parts)
+        return found
+
+    def _frozen_blocks(self, tokens: Sequence[int], position: int, attend: Attend) -> Array:
+        positions = position + np.arange(len(tokens))
+        hidden = run_blocks(self._base, self._base.embedding[list(tokens)], positions, attend, stop=self._kept_at)
         assert hidden is not None
         return hidden
 
@@ -137,7 +160,7 @@ class _Layout:
 
     positions: list[Array] = field(factory=list)
     sources: list[tuple[tuple[int, ...], slice]] = field(factory=list)
-    """For each segment, the input tokens of one of its examples, and the slice that belongs to the segment."""
+    """For each segment, the inputs of one of its examples, and the slice of their tokens that belongs to it."""
     segments: list[_Segment] = field(factory=list)
     places: list[Array] = field(factory=list)
     """For each trained token, the index of the predicting row."""
@@ -149,7 +172,7 @@ class _Layout:
     def add(self, example: Example, start: int, stop: int, last: int, before: slice = slice(0, 0)) -> slice:
         """Add a segment with the example's tokens from `start` to `stop`; return its rows."""
         own = slice(self.rows, self.rows + stop - start)
-        self.sources.append((example.tokens[:-1], slice(start, stop)))
+        self.sources.append((_inputs(example), slice(start, stop)))
         self.positions.append(np.arange(start, stop))
         self.segments.append(_Segment(before, own, last))
         self.rows = own.stop
@@ -160,6 +183,11 @@ class _Layout:
         """Train the example's tokens at these predicting rows."""
         self.places.append(places)
         self.trained.append(example)
+
+
+def _inputs(example: Example) -> tuple[int, ...]:
+    """Return what the states of an example's tokens depend on: the length of its prompt, and the tokens."""
+    return (example.start, *example.tokens[:-1])
 
 
 def _families(examples: Sequence[Example]) -> list[_Family]:
@@ -242,7 +270,7 @@ class _Pass:
     def run(self) -> tuple[float, Gradients, Scored]:
         """Return this pass's share of the loss and the gradients, and the log-probabilities."""
         layout, weights = self.layout, self.weights
-        hidden = np.concatenate([self.entering[tokens][part] for tokens, part in layout.sources])
+        hidden = np.concatenate([self.entering[inputs][part] for inputs, part in layout.sources])
         waves = rotary_waves(weights, np.concatenate(layout.positions))
         top = len(weights.blocks) - 1
         saved = []
