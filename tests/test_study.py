@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,13 @@ def test_an_effect_is_clear_when_it_is_significant_and_every_seed_agrees() -> No
 
     assert effect(0.01, 0.2, 0.1) and effect(0.01, -0.2, -0.1)
     assert not effect(0.01, 0.2, -0.1) and not effect(0.2, 0.2, 0.1) and not effect(0.01, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_page_on_studies_names_every_condition(study: str) -> None:
+    page = (Path(__file__).parents[1] / "docs/howto/studies.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{study}`"))
+    assert re.findall(r"`([^`]+)`", row) == [study, *STUDIES[study]]
 
 
 @pytest.mark.parametrize("study", STUDIES)
