@@ -227,7 +227,7 @@ def test_a_shared_prompt_is_read_once(adapted: Adapted) -> None:
 def test_a_shared_prompt_is_read_once_below_the_adapter_too(adapted: Adapted, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows as above; the fourth example's prompt of 7 tokens and the 21 after it are two passes."""
     rows = []
-    run_blocks = numpy_learner.run_blocks
+    run_blocks = numpy_llama.run_blocks
 
     def counted(weights: Any, hidden: Any, *rest: Any, **named: Any) -> Any:
         rows.append(len(hidden))
