@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -340,8 +341,11 @@ class Killing:
         def say(text: str = "") -> tuple[str, str]:
             if sent is not None:
                 os.killpg(found._process.pid, sent)
-                if sent == signal.SIGKILL:
-                    found._process.wait(10)  # Or it may answer first.
+                if sent == signal.SIGKILL:  # What runs inside ends a little later, and may answer until then.
+                    found._process.wait(10)
+                    hung_up = select.poll()
+                    hung_up.register(found._out, 0)
+                    assert hung_up.poll(10_000)
             said: tuple[str, str] = says(text)
             return said
 
