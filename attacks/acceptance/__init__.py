@@ -1,0 +1,1 @@
+"""One script for each issue: its conditions, each with pass or fail."""
