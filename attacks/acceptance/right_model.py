@@ -24,8 +24,10 @@ from typing import Any
 CHECKOUT = Path(__file__).parents[2]
 TURNS = '{% for m in messages %}<|{{ m["role"] }}|>{{ m["content"] }}<|end|>{% endfor %}'
 GENERATION = "{% if add_generation_prompt %}<|assistant|>THINK{% endif %}"
-THINKS_IF_ASKED = "{% if enable_thinking is defined and enable_thinking is true %}<think>\n"
+THINKS_IF_ASKED = (
+    "{% if enable_thinking is defined and enable_thinking is true %}<think>\n"
     "{% else %}<think>\n\n</think>\n\n{% endif %}"
+)
 PLAIN = TURNS + GENERATION.replace("THINK", "")
 TEMPLATES: Mapping[str, str] = {
     "no-system": "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"

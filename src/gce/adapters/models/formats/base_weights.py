@@ -13,8 +13,9 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.utils import load_model
 
+from gce.adapters.models.backends.mlx.config import read_config
+from gce.adapters.models.backends.mlx.files import load_weights
 from gce.adapters.models.formats.adapter_files import LowRank
 from gce.errors import BadInput, one_line
 
@@ -43,7 +44,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
     try:
         stored = {name: array for path in base.glob(WEIGHTS) for name, array in _read(path)[0].items()}
         stored = {name: _checked(base, name, stored, shape) for name, shape in _shapes(adapter).items()}
-        taken = dict(tree_flatten(load_model(base, lazy=True)[0].parameters()))
+        taken = dict(tree_flatten(load_weights(base, read_config(base).arguments)[0].parameters()))
         for name in list(stored):
             loaded = taken.pop(name, None)
             if loaded is None or not mx.array_equal(stored.pop(name), loaded):

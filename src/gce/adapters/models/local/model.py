@@ -223,9 +223,17 @@ class LocalSampler:
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
     ) -> tuple[float, ...]:
-        """See `gce.ports.model.Scorer`."""
+        """See `gce.ports.model.Scorer`. ModelError where the text is longer than the model's context."""
+        tokens, start = self._conversation(messages, continuation)
+        return self.engine.scores(tokens, start, adapter=adapter)
+
+    def _conversation(self, messages: Sequence[Message], continuation: str) -> tuple[tuple[int, ...], int]:
+        """Return the tokens of a prompt and its continuation, and the length of the prompt."""
         prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
-        return self.engine.scores((*prompt, *written), len(prompt), adapter=adapter)
+        length = len(prompt) + len(written)
+        if length > self._room:
+            raise ModelError(f"expected at most {self._room:,} tokens, the context of the model, got {length:,}")
+        return (*prompt, *written), len(prompt)
 
     def _through_template(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
@@ -375,12 +383,12 @@ class LocalModel(AdaptableLocalSampler):
 
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
-        return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+        return self.engine.block_statistics(self.prompt_tokens(messages)[: self._room] for messages in prompts)
 
     def hidden_states(self, messages: Sequence[Message], continuation: str, *, adapter: bool = True) -> Array:
         """See `gce.ports.model.Embedder`."""
-        prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
-        return self.engine.hidden((*prompt, *written), len(prompt), adapter=adapter)
+        tokens, start = self._conversation(messages, continuation)
+        return self.engine.hidden(tokens, start, adapter=adapter)
 
     def clear_caches(self) -> None:
         """See `gce.ports.model.Caching`."""

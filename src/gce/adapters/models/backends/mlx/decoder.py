@@ -26,9 +26,27 @@ _GROWTH = 256
 
 def decoder_maker(model: nn.Module) -> DecoderMaker:
     """Return a maker of decoders for this model, whose weights must not change while a decoder is in use."""
-    if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
+    if all(type(cache) is KVCache for cache in make_prompt_cache(model)) and _decodes_rows(model):
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)
+
+
+def _decodes_rows(model: nn.Module) -> bool:
+    """Return whether rows at different positions give what the model computes for each sequence alone.
+
+    Some families take only masks and positions that all rows share.
+    """
+    prompts, last, cold = [(0, 1), (2,)], np.array([1, 0]), np.zeros(2)
+    decoder = BatchDecoder(model, len(prompts))
+    try:
+        for row, prefix in enumerate(decoder.prefill(prompts)):
+            decoder.place(row, prefix)
+        _, scores, _ = decoder.step(last, cold, cold)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    logits = [model(mx.array([[*prompt, int(token)]]))[:, -1] for prompt, token in zip(prompts, last, strict=True)]
+    alone = np.concatenate([draw(row, cold[:1], cold[:1])[1] for row in logits])
+    return bool(np.abs(scores - alone).max() < (1e-3 if logits[0].dtype == mx.float32 else 0.1))
 
 
 def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:

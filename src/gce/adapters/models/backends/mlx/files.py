@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import mlx.nn as nn
 from attrs import frozen
-from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
+from mlx_lm.utils import _get_classes, dequantize_model, load_model, load_tokenizer
 
+from gce.adapters.models.backends.mlx.config import read_config
 from gce.adapters.models.backends.mlx.llama import llama_weights
 from gce.adapters.models.backends.numpy.llama import LlamaWeights
 from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
 from gce.errors import ModelError, one_line
 
-__all__ = ["Base", "Weights", "load_base"]
+__all__ = ["Base", "Weights", "load_base", "load_weights"]
 
 
 @frozen(eq=False)
@@ -28,6 +30,8 @@ class Weights:
     plain: LlamaWeights | None
     """The same for numpy, where this is a plain Llama and they are float32."""
     config: Mapping[str, Any]
+    context: int | None
+    """Maximum tokens of prompt and completion together; None if the files do not say."""
     digest: str
     """SHA-256 of the names and contents of config and weights."""
     note: str = ""
@@ -40,8 +44,6 @@ class Base:
 
     weights: Weights
     tokenizer: Any
-    context: int | None
-    """Maximum tokens of prompt and completion together; None if the files do not say."""
 
 
 _IN_USE: WeakValueDictionary[tuple[str, bool], Weights] = WeakValueDictionary()
@@ -60,20 +62,34 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     try:
         weights = _IN_USE.get(place) or _load(directory, *place)
         tokenizer = load_tokenizer(directory, eos_token_ids=weights.config.get("eos_token_id"))
+    except ModelError:
+        raise
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
-    context = weights.config.get("max_position_embeddings")
-    return Base(_IN_USE.setdefault(place, weights), tokenizer, int(context) if context else None)
+    return Base(_IN_USE.setdefault(place, weights), tokenizer)
+
+
+def load_weights(directory: Path, arguments: Mapping[str, Any]) -> tuple[nn.Module, Mapping[str, Any]]:
+    """Load a directory's weights lazily into a model with these settings; return it and its config.json."""
+
+    def classes(config: dict[str, Any]) -> tuple[type[nn.Module], Any]:
+        model_class, arguments_class = _get_classes(config)
+        return model_class, SimpleNamespace(from_dict=lambda _: arguments_class.from_dict(arguments))
+
+    model, config = load_model(directory, lazy=True, get_model_classes=classes)
+    return model, config
 
 
 def _load(directory: Path, digest: str, single_precision: bool) -> Weights:
-    model, config = load_model(directory, lazy=True)
-    note = ""
+    read = read_config(directory)
+    model, config = load_weights(directory, read.arguments)
+    notes = [read.note]
     if single_precision:
         if "quantization" in config:
             model = dequantize_model(model)
-            note = "its quantized weights were dequantized to float32, which this CPU multiplies faster"
+            notes.append("its quantized weights were dequantized to float32, which this CPU multiplies faster")
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
-    return Weights(model, llama_weights(model) if single_precision else None, config, digest, note)
+    plain = llama_weights(model) if single_precision else None
+    return Weights(model, plain, config, read.context, digest, "; ".join(filter(None, notes)))

@@ -108,7 +108,7 @@ def load_mlx_model(
         base.tokenizer,
         end=int(base.tokenizer.eos_token_id),
         stop=map(int, base.tokenizer.eos_token_ids),
-        context=base.context,
+        context=base.weights.context,
         note="; ".join(filter(None, (base.weights.note, said))),
         precision=FLOAT32 if lowered is None else BFLOAT16,
     )

@@ -19,7 +19,7 @@ Seen = list[tuple[mx.array, mx.array]]
 
 def block_statistics(model: nn.Module, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
     """Return one record per block, over all positions of all sequences; all zero if there are none."""
-    blocks: list[Any] = model.layers
+    blocks = _blocks(model)
     sums = np.zeros((len(blocks), 2))
     numbers = 0
     with _watched(blocks) as seen:
@@ -35,6 +35,13 @@ def block_statistics(model: nn.Module, sequences: Iterable[Sequence[int]]) -> tu
         LayerActivation(layer=layer, mean_square=float(mean), update_mean_square=float(update))
         for layer, (mean, update) in enumerate(means)
     )
+
+
+def _blocks(model: nn.Module) -> list[Any]:
+    """Return the list in which the model keeps its blocks: `model.layers` of some families is a copy."""
+    first = model.layers[0]
+    lists = (value for _, module in model.named_modules() for value in module.values() if isinstance(value, list))
+    return next(value for value in lists if value and value[0] is first)
 
 
 @contextlib.contextmanager
