@@ -95,6 +95,12 @@ def steps(page: str, form: str) -> list[Block]:
     return [block.small() if form == "small" and "long" in block.marks else block for block in running]
 
 
+def setup_commands(page: str, form: str) -> list[str]:
+    """The code of blocks that install packages, in their `small` form or `whole`, for `.ci/run`."""
+    installing = [block for block in blocks(page) if "pip install" in block.code]
+    return [(block.small() if form == "small" else block).code for block in installing]
+
+
 def run(running: list[Block], name: str, folder: Path, seconds: float) -> str:
     """Runs blocks in a process of their own in `folder`; '' where all is as the page says, otherwise what is not."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -194,6 +194,7 @@ def test_agreement_is_a_mean_over_tokens_with_an_interval_over_problems() -> Non
 def test_the_time_of_a_part_is_not_that_of_the_part_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outer from 0 to 10 with inner parts from 1 to 3 and from 4 to 8, of which 5 to 6 are a third part."""
     pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx_lm")
     from benchmarks import decoding
 
     times = iter([0, 1, 3, 4, 5, 6, 8, 10])

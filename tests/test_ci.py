@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from doc_blocks import setup_commands
 from present import present
 
 ROOT = Path(__file__).parent.parent
@@ -41,8 +42,11 @@ def asked_for(source: str) -> set[str]:
 
 def test_the_full_script_installs_every_extra_and_runs_every_marker() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert listed(script) | {"solver", "mlx"} == set(EXTRAS), "train brings solver and mlx"
-    assert 'tests=(-m "")' in script
+    readme = "".join(setup_commands((ROOT / "README.md").read_text(encoding="utf-8"), "whole"))
+    by_readme = {name for names in re.findall(r"pip install '\.\[([\w,-]+)\]'", readme) for name in names.split(",")}
+    assert listed(script) | by_readme | {"solver", "mlx"} == set(EXTRAS), "train brings solver and mlx"
+    assert 'pytest "${parallel[@]}" -m ""' in script
+    assert all(f'command=$(setup_command {number} "$form")' in script for number in (1, 2)), "README's two commands"
     assert (ROOT / ".ci" / "full").read_text(encoding="utf-8").rstrip().endswith('/run" full')
 
 

@@ -796,9 +796,7 @@ def test_plain_mlx_lm_loads_the_last_checkpoint_and_gives_the_same_logits(
     trained: Trained, tiny: Path, options: tuple[str, ...]
 ) -> None:
     """Compared where the run's model scores: log-probabilities of 40 words in turn, within 1e-4."""
-    import mlx.core as mx
-    import mlx_lm
-
+    mx, mlx_lm = pytest.importorskip("mlx.core"), pytest.importorskip("mlx_lm")
     from gce.adapters.models.backends.mlx.model import LoraSettings, load_mlx_model
     from gce.domain.problems import Message
 

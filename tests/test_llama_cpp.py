@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("llama_cpp")
 pytest.importorskip("gguf")
 pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("safetensors")
 
 from test_gguf_files import write_gguf
 from test_mlx_model import batch_of

@@ -459,6 +459,7 @@ def test_a_killed_run_in_a_directory_ends_as_one_in_memory_that_was_not(tmp_path
 @pytest.mark.parametrize(("dropout", "precision"), [(0.0, "float32"), (0.1, "float32"), (0.0, "bfloat16")])
 def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, dropout: float, precision: Any) -> None:
     pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx_lm")
     if precision == "bfloat16":
         pytest.importorskip("torch")
     from tiny_llama import write_tiny_llama

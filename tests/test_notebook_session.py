@@ -289,6 +289,7 @@ def test_a_finished_run_keeps_its_model_without_caches_as_long_as_its_result_liv
 
 @pytest.mark.slow
 def test_adapters_on_one_base_share_its_weights_and_free_them_with_the_last(tmp_path: Path) -> None:
+    pytest.importorskip("mlx")
     pytest.importorskip("mlx_lm")
     from test_mlx_model import PROMPTS, batch_of, load
     from tiny_llama import write_tiny_llama

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
 
 from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of
 from tiny_llama import write_tiny_llama

@@ -133,6 +133,7 @@ def test_that_most_answers_are_the_same_is_said_of_a_run_its_folds_and_its_repor
 def test_a_warm_up_says_early_how_long_it_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("safetensors")
     sizes = ["--iterations", "1", "--problems", "1", "--rollouts", "1", "--dev", "0", "--test", "1"]
     for least, lines in ((1e-12, 1), (1e9, 0)):
         monkeypatch.setattr("gce.app.training.updates.WORTH_SAYING", least)

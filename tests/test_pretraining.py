@@ -246,8 +246,9 @@ def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path)
 
 def test_whole_pools_are_counted() -> None:
     """A stage of few tokens ends in its first pool, one of more tokens than a pool has in a later one."""
-    for needed in ("torch", "transformers", "tokenizers"):
-        pytest.importorskip(needed)
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    pytest.importorskip("tokenizers")
     from pretraining.digests import drawn_examples
     from pretraining.training import POOL
 

@@ -73,6 +73,7 @@ def test_length_and_steps() -> None:
 
 def test_the_critic_is_the_likelihood_and_is_not_judged_again(tmp_path: Path, capsys: Any) -> None:
     """Tokens of probability 1/2 and 1/8 have a geometric mean of 1/4; none without log-probabilities."""
+    pytest.importorskip("safetensors")
     said = Completion("key", "A 0", "stop", policy="test", log_probabilities=(math.log(1 / 2), math.log(1 / 8)))
     critic = scores_of(SCHEDULING)["critic"]
     assert critic(PROBLEM, said, ()) == pytest.approx(0.25)

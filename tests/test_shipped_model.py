@@ -87,7 +87,8 @@ def test_no_tier_that_the_card_counts_combines_all_three_families() -> None:
 
 def test_mlx_lm_loads_it_and_every_small_number_and_label_is_one_token() -> None:
     """Plain `mlx_lm.load`, 1 to 6 million parameters."""
-    pytest.importorskip("mlx.core")
+    pytest.importorskip("mlx")
+    pytest.importorskip("mlx_lm")
     from mlx.utils import tree_flatten
     from mlx_lm import load
 
@@ -102,6 +103,7 @@ def test_mlx_lm_loads_it_and_every_small_number_and_label_is_one_token() -> None
 @pytest.mark.slow
 def test_the_number_of_cores_changes_no_bit_of_what_is_learned_and_sampled() -> None:
     """With numpy's BLAS at one thread and at three, as on machines with as many cores."""
+    pytest.importorskip("mlx")
     pytest.importorskip("mlx_lm")
     import numpy as np
 

@@ -228,6 +228,7 @@ def many(count: int, **options: Any) -> list[SampleRequest]:
 
 
 def server_model(server: Any, ledger: Ledger, **options: Any) -> Any:
+    pytest.importorskip("httpx2")
     from gce.adapters.models.servers.http_model import HttpModel
 
     async def no_pause(_seconds: float) -> None:

@@ -11,7 +11,9 @@ from attrs import evolve
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
+pytest.importorskip("transformers")
 pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
 trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
 

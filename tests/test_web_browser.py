@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("jinja2")
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 pytest.importorskip("httpx2")

@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("jinja2")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
 from gce.adapters.system.supervised import MOST_LOG, MOST_OUTPUT, birth, is_alive, supervise
 from gce.app.web.jobs import FOLDER, JobRecord, Jobs, JobState, TooManyJobs
 from gce.app.web.served import OWN

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("httptools")
+pytest.importorskip("jinja2")
+pytest.importorskip("uvicorn")
 
 from gce.app.web.protocol import MOST_OF_A_HEAD, MOST_PIPELINED, PIECE
 

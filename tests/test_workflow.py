@@ -372,12 +372,10 @@ def test_without_the_extra_the_command_names_it(tmp_path: Path, capsys: pytest.C
     assert "grounded-eval[workflow]" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not HAS_AV, reason="needs PyAV")
 def test_the_command_finds_the_click_of_an_encoded_video_and_writes_page_and_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import av
-
+    av = pytest.importorskip("av")
     monkeypatch.chdir(tmp_path)
     frames, seconds = clicked()
     with av.open("v.mp4", "w") as container:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}> {{ message['content'] }} <end> {% endfor %}"
@@ -35,7 +36,8 @@ def write_tiny_llama(
 
     `family` is a module of mlx-lm's models that is made like a Llama; `config` adds what it needs.
     """
-    import mlx.core as mx
+    mx = pytest.importorskip("mlx.core")
+    pytest.importorskip("tokenizers")
     from mlx.utils import tree_flatten
     from tokenizers import Tokenizer, models, pre_tokenizers
 

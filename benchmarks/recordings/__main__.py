@@ -1,6 +1,6 @@
 """Renders screen recordings with a known log: `python -m benchmarks.recordings render --out DIR`.
 
-Needs Chromium, and `pip install 'grounded-eval[browser,workflow]'`. Each recording takes some 20 seconds on one core.
+Needs Chromium, and `pip install '.[browser,workflow]'`. Each recording takes some 20 seconds on one core.
 """
 
 from __future__ import annotations

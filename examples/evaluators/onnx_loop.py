@@ -1,7 +1,7 @@
 """The shipped model in ONNX Runtime answers as it does in MLX.
 
 python examples/evaluators/onnx_loop.py
-Needs pip install 'grounded-eval[onnx,train]', and the repository for its exporter.
+Needs pip install '.[onnx,train]', and the repository for its exporter.
 """
 
 import sys

@@ -237,7 +237,7 @@ def _version(package: str) -> str | None:
 
 
 def _remedy(extra: str) -> str:
-    return "pip install grounded-eval" if extra == "core" else f"pip install 'grounded-eval[{extra}]'"
+    return "pip install ." if extra == "core" else f"pip install 'grounded-eval[{extra}]'"
 
 
 def _describe_cores() -> str:

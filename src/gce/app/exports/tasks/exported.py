@@ -27,7 +27,8 @@ from gce.domain.tasks.task import nothing_to_run
 __all__ = ["Exporter", "TaskExport", "templates"]
 
 JUDGED = """\
-The task's own verifier judges, through `gce.verify`, so verdicts are those of `gce`, which is needed without any extra.
+The task's own verifier judges, through `gce.verify`, so verdicts are those of `gce`, which is needed without any extra,
+from a checkout of its repository (`/path/to/gce`): no package index has it.
 The task must be found by its name: a task or a file of your own must be importable where this runs, as from a copy."""
 """For each README."""
 
