@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ __all__ = [
     "ADAPTED_BLOCKS",
     "BATCH",
     "COMPARISONS",
+    "DAY",
     "DECIMAL",
     "DECIMAL_FROM_0",
     "DOLLARS",
@@ -57,6 +60,10 @@ __all__ = [
     "SHOTS",
     "SWITCH",
     "TEMPERATURE",
+    "TEMPLATE_ARGUMENTS",
+    "TEMPLATE_ARGUMENTS_HELP",
+    "TEMPLATE_DATE_HELP",
+    "TEMPLATE_HELP",
     "THREADS",
     "TIERS",
     "TOKENS",
@@ -68,6 +75,8 @@ __all__ = [
     "ChoiceOrOwn",
     "ChoiceOrShare",
     "Count",
+    "Day",
+    "JsonObject",
     "Kind",
     "Listed",
     "ModelSize",
@@ -77,6 +86,7 @@ __all__ = [
     "Switch",
     "Weighted",
     "choices",
+    "json_text",
     "nearest",
     "refusal",
 ]
@@ -272,6 +282,53 @@ class Name(_Text):
 
 
 @frozen
+class JsonObject(_Text):
+    """A JSON object, as text; a mapping in Python is written as one by `json_text`."""
+
+    without: tuple[str, ...] = ()
+    """Names that it must not have."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        besides = f" without {', '.join(self.without)}" if self.without else ""
+        return f"""a JSON object such as '{{"enable_thinking": false}}'{besides}"""
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        try:
+            found = json.loads(value) if isinstance(value, str) else None
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and not found.keys() & {*self.without}
+
+
+def json_text(value: Any) -> Any:
+    """The text of a JSON object that is given as a mapping; anything else as it is, for a kind to refuse."""
+    try:
+        return json.dumps(dict(value), sort_keys=True) if isinstance(value, Mapping) else value
+    except (TypeError, ValueError, RecursionError):
+        return value
+
+
+@frozen
+class Day(_Text):
+    """A date of the calendar, as text."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return "a date as YYYY-MM-DD"
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        try:
+            return isinstance(value, str) and len(value) == 10 and date.fromisoformat(value).isoformat() == value
+        except ValueError:
+            return False
+
+
+@frozen
 class RunName(Name):
     """The name of a run or a study: a directory, in its shortest form, or STORAGE://NAME."""
 
@@ -463,6 +520,20 @@ NAMES = Listed(NAME)
 SWITCH = Switch()
 PATH = PathName()
 RUN = RunName()
+DAY = Day()
+TEMPLATE_ARGUMENTS = JsonObject(("messages", "tools", "add_generation_prompt"))
+"""Of a chat template, beside the conversation."""
+TEMPLATE_HELP = (
+    "chat template of a local model: the path of a Jinja file, or plain, which separates messages by blank lines, for "
+    "base models (default: the model's own)"
+)
+TEMPLATE_ARGUMENTS_HELP = (
+    """arguments of the chat template as a JSON object, such as '{"enable_thinking": false}' (default: none)"""
+)
+TEMPLATE_DATE_HELP = (
+    "date that the chat template of a local model reads, as YYYY-MM-DD (default: today; where the template reads it, "
+    "it is kept)"
+)
 
 SEED = Count(0, 2**63 - 1)
 """What SQLite and servers of models keep as a whole number."""

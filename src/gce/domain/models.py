@@ -6,13 +6,25 @@ from typing import Any, Literal, get_args
 
 from attrs import field, frozen, validators
 
-__all__ = ["AUTO_PRECISION", "BFLOAT16", "CAPABILITIES", "FLOAT32", "Capability", "ModelInfo", "Precision"]
+__all__ = [
+    "AUTO_PRECISION",
+    "BFLOAT16",
+    "CAPABILITIES",
+    "FLOAT32",
+    "PLAIN_TEMPLATE",
+    "Capability",
+    "ModelInfo",
+    "Precision",
+]
 
 Precision = Literal["float32", "bfloat16", "auto"]
 """Of the matrix products with which a model samples; `auto` is whichever decodes faster."""
 FLOAT32: Precision = "float32"
 BFLOAT16: Precision = "bfloat16"
 AUTO_PRECISION: Precision = "auto"
+
+PLAIN_TEMPLATE = "plain"
+"""The chat template of base models: messages, separated by blank lines."""
 
 Capability = Literal["sample", "score", "learn", "probe"]
 """One for each Protocol of `gce.ports.model`: `Sampler`, `Scorer`, `Learner`, `Probe`."""
@@ -42,6 +54,8 @@ class ModelInfo:
     """A change to the model that its user may not expect; empty if there is none."""
     precision: str = ""
     """That of the products of its sampling, such as `bfloat16`; empty where it cannot be chosen."""
+    template_date: str = ""
+    """The date (ISO 8601) that its chat template reads; empty if it reads none."""
 
     greedy: bool = False
     """Whether what it answers at temperature 0 is known not to depend on the seed."""

@@ -20,6 +20,7 @@ from gce.app.evaluation.shown_answers import FEW, SHORT_FOLDS, SHORT_RUN, is_own
 from gce.app.evaluation.splits import ALL, check_listed, splits_of
 from gce.app.interruption import saying_if_slow
 from gce.app.options import (
+    DAY,
     NAME,
     NAMES,
     PATH,
@@ -32,6 +33,10 @@ from gce.app.options import (
     SHARE,
     SHOTS,
     TEMPERATURE,
+    TEMPLATE_ARGUMENTS,
+    TEMPLATE_ARGUMENTS_HELP,
+    TEMPLATE_DATE_HELP,
+    TEMPLATE_HELP,
     THREADS,
     TOKENS,
     Choice,
@@ -188,6 +193,9 @@ def add_arguments(parser: Parser) -> None:
         default=FLOAT32,
         help=f"precision of a local model's matrix products on a CPU (default {FLOAT32})",
     )
+    parser.add_argument("--chat-template", type=NAME, metavar="FILE", help=TEMPLATE_HELP)
+    parser.add_argument("--chat-template-kwargs", type=TEMPLATE_ARGUMENTS, metavar="JSON", help=TEMPLATE_ARGUMENTS_HELP)
+    parser.add_argument("--template-date", type=DAY, metavar="YYYY-MM-DD", help=TEMPLATE_DATE_HELP)
     parser.add_argument(
         "--device",
         type=Choice(("cpu",)),

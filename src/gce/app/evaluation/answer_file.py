@@ -29,7 +29,15 @@ from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
 
-__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers", "stored_answer", "stored_conversations"]
+__all__ = [
+    "MOMENT_HELP",
+    "SOURCE_HELP",
+    "AnswerFile",
+    "open_answers",
+    "stored_answer",
+    "stored_conversations",
+    "stored_setting",
+]
 
 SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers or of gce answers --to jsonl"
 MOMENT_HELP = (
@@ -40,8 +48,20 @@ _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a line of another program's file raises."""
 
 
+_MOST_OF_A_HEADER = 2**24
+
+
 def _not_finite(name: str) -> float:
     raise ValueError(f"expected finite numbers, got {name}")
+
+
+def stored_setting(path: Path, name: str) -> Any:
+    """Return a setting of the evaluation whose answers a file keeps; None if it has none, or there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return json.loads(file.readline(_MOST_OF_A_HEADER))["evaluation"].get(name)
+    except (OSError, *_NOT_OURS):  # `AnswerFile` says what is wrong with it.
+        return None
 
 
 class AnswerFile:

@@ -6,6 +6,7 @@ A setting's keyword is its name without its section. A test holds this file to t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypedDict
 
 from gce.app.settings.records import (
@@ -56,6 +57,9 @@ class TrainKeywords(StoppingKeywords, total=False):
     sampler_folder: str
     sampler_difference_limit: float | None
     precision: Precision
+    chat_template: str | Path
+    chat_template_kwargs: str | Mapping[str, Any]
+    template_date: str
     load_in_4bit: bool
     device: str | None
     threads: int | None

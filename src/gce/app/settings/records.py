@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from attrs import frozen
@@ -17,6 +18,7 @@ from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import (
     ADAPTED_BLOCKS,
     BATCH,
+    DAY,
     DECIMAL,
     DECIMAL_FROM_0,
     ITERATIONS,
@@ -41,6 +43,10 @@ from gce.app.options import (
     SHOTS,
     SWITCH,
     TEMPERATURE,
+    TEMPLATE_ARGUMENTS,
+    TEMPLATE_ARGUMENTS_HELP,
+    TEMPLATE_DATE_HELP,
+    TEMPLATE_HELP,
     THREADS,
     TOKENS,
     UPDATES,
@@ -48,6 +54,7 @@ from gce.app.options import (
     Choice,
     ChoiceOrOwn,
     ChoiceOrShare,
+    json_text,
 )
 from gce.app.settings.evaluation import EvaluationSettings
 from gce.app.settings.fields import Setting, section_of, setting, settings_in
@@ -89,6 +96,7 @@ __all__ = [
     "TrainSettings",
     "all_settings",
     "parts_of_warm_up",
+    "text_of",
 ]
 
 CHANGES_REWARDS = ("reasoned", "all", "shuffled", "format", "random")
@@ -107,6 +115,11 @@ WARM_UP_PART = 60
 def parts_of_warm_up(steps: int) -> int:
     """The iterations that so many steps take."""
     return ceil(steps / WARM_UP_PART)
+
+
+def text_of(value: Any) -> Any:
+    """A path as its text; anything else as it is."""
+    return str(value) if isinstance(value, Path) else value
 
 
 def _as_tuple(value: Any) -> Any:
@@ -166,6 +179,19 @@ class ModelSettings:
         "that decodes this model 1.2 times as fast or more, and the run keeps the choice (bfloat16 needs the extra hf)",
         flag="--precision",
         omit_default=True,
+    )
+    chat_template: str = setting("", NAME, TEMPLATE_HELP, flag="--chat-template", converter=text_of, omit_default=True)
+    chat_template_kwargs: str = setting(
+        "",
+        TEMPLATE_ARGUMENTS,
+        TEMPLATE_ARGUMENTS_HELP,
+        flag="--chat-template-kwargs",
+        metavar="JSON",
+        converter=json_text,
+        omit_default=True,
+    )
+    template_date: str = setting(
+        "", DAY, TEMPLATE_DATE_HELP, flag="--template-date", metavar="YYYY-MM-DD", omit_default=True
     )
     load_in_4bit: bool = setting(
         False,

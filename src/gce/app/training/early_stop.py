@@ -104,7 +104,7 @@ class EarlyStop:
         known, sampled = (None if one is None or other is None else (*one, *other) for one, other in pairs)
         return evolve(
             first,
-            text=self._model.text_of(ids),
+            text=first.text.removesuffix(self._model.text_of(first.token_ids or ())) + self._model.text_of(ids),
             finish_reason="length" if rest.finish_reason == "context" else rest.finish_reason,
             token_ids=ids,
             tokens=len(ids),

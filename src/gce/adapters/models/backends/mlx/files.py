@@ -14,7 +14,7 @@ from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
 
 from gce.adapters.models.backends.mlx.llama import llama_weights
 from gce.adapters.models.backends.numpy.llama import LlamaWeights
-from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
+from gce.adapters.models.formats.model_files import directory_digest, end_tokens, find_directory
 from gce.errors import ModelError, one_line
 
 __all__ = ["Base", "Weights", "load_base"]
@@ -42,6 +42,8 @@ class Base:
     tokenizer: Any
     context: int | None
     """Maximum tokens of prompt and completion together; None if the files do not say."""
+    ends: frozenset[int]
+    """End tokens that the files name."""
 
 
 _IN_USE: WeakValueDictionary[tuple[str, bool], Weights] = WeakValueDictionary()
@@ -52,7 +54,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     """Load a base model from a directory in the Hugging Face layout, or from the hub by name.
 
     With `single_precision`, all weights are converted to float32. Weights that are in use are not loaded again. Raises
-    ModelError if the model does not exist or cannot hold a conversation.
+    ModelError if the model does not exist.
     """
     name = str(path_or_repo)
     directory = find_directory(path_or_repo)
@@ -62,9 +64,9 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         tokenizer = load_tokenizer(directory, eos_token_ids=weights.config.get("eos_token_id"))
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
-    check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
     context = weights.config.get("max_position_embeddings")
-    return Base(_IN_USE.setdefault(place, weights), tokenizer, int(context) if context else None)
+    ends = frozenset(end_tokens(directory))
+    return Base(_IN_USE.setdefault(place, weights), tokenizer, int(context) if context else None, ends)
 
 
 def _load(directory: Path, digest: str, single_precision: bool) -> Weights:
