@@ -158,30 +158,17 @@ def question_of(row: Any, where: str) -> Question:
 def _text_key(name: Any, where: str) -> str:
     if not isinstance(name, str):
         raise ValueError(f"{where}: expected names of columns to be text, got {shown(name)}")
-    return _encodable(name, where)
-
-
-def _encodable(text: str, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{where}: expected text that UTF-8 can encode, got half of a surrogate pair, "
-            f"{text[error.start]!a}, at character {error.start + 1:,}"
-        ) from None
-    return text
+    return name
 
 
 def _plain(value: Any, where: str) -> Any:
     """Plain data, as JSON has it: arrays and tuples become lists."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, str):
-        return _encodable(value, where)
-    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, Message):
-        return {"role": value.role, "content": _encodable(value.content, where)}
+        return {"role": value.role, "content": value.content}
     if isinstance(value, (list, tuple)):
         return [_plain(each, where) for each in value]
     if isinstance(value, Mapping):
