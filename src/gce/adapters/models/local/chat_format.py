@@ -94,9 +94,7 @@ def _check_embeddings(name: str, vocabulary: Mapping[str, int], rows: int, *, wi
 
 def _end_of_turn(tokenizer: Any, template: ChatTemplate, special: Collection[int]) -> int | None:
     """Return the special token with which the template ends an assistant's message; None if it writes none."""
-    before, after = (
-        [token for token in tokenizer.encode(text, add_special_tokens=False) if token in special]
-        for text in template.around_answer
-    )
-    # A token that stands before the message too begins a turn.
-    return after[0] if after and after[0] not in before[-1:] else None
+    before, after = (tokenizer.encode(text.rstrip(), add_special_tokens=False) for text in template.around_answer)
+    ends = [token for token in after if token in special]
+    # A token directly before the message begins a turn, and stands here where the template always writes a prompt.
+    return ends[0] if ends and ends[0] not in before[-1:] else None

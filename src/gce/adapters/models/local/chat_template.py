@@ -83,14 +83,15 @@ class ChatTemplate:
             ModelError: there is no template, or it has an error, or it loses messages.
         """
         self._name = name
-        self._given = {**tokens, "documents": None, **settings.arguments}
+        clock = datetime.combine(settings.day, time()).strftime
+        self._given = {"strftime_now": clock, **tokens, "documents": None, **settings.arguments}
         if settings.template == PLAIN_TEMPLATE:
             self._given["begin"] = begin
         sources = _sources(name, own, settings.template)
         written = json.dumps([sources, settings.arguments], sort_keys=True)
         self.digest = sha256(written.encode()).hexdigest() if settings.template or settings.arguments else ""
         """SHA-256 of what the user changed of the prompts; empty for nothing."""
-        environment = _environment(settings.day)
+        environment = _environment()
         try:
             self._templates = {kind: environment.from_string(source) for kind, source in sources.items()}
             names = [find_undeclared_variables(environment.parse(source)) for source in sources.values()]
@@ -234,14 +235,13 @@ class _Generation(Extension):
         return caller()
 
 
-def _environment(day: date) -> Any:
-    """Return the environment of transformers, in which the time is always midnight of `day`."""
+def _environment() -> Any:
+    """Return the environment of transformers, without the clock."""
     found = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     found.filters["tojson"] = _tojson
     found.globals["raise_exception"] = _raise
-    found.globals["strftime_now"] = datetime.combine(day, time()).strftime
     return found
 
 
