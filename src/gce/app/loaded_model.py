@@ -13,7 +13,7 @@ from gce.app.evaluation.scoring import sampled
 from gce.app.interruption import saying_if_interrupted
 from gce.app.notebook import watch_of
 from gce.app.options import json_text
-from gce.app.settings.records import LoraSettings, ModelSettings, TrainSettings, text_of
+from gce.app.settings.records import LoraSettings, ModelSettings, TrainSettings
 from gce.app.wiring.models import SHIPPED_MODEL, find_model, model_of_function
 from gce.app.wiring.runs import find_adapter
 from gce.app.wiring.tasks import find_task
@@ -194,7 +194,7 @@ def load_model(
         threads=threads,
         concurrency=concurrency,
         timeout=timeout,
-        chat_template=text_of(chat_template),
+        chat_template=str(chat_template),
         chat_template_kwargs=json_text(chat_template_kwargs),
         template_date=template_date,
     )

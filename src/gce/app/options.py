@@ -11,7 +11,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,14 +75,13 @@ __all__ = [
     "ChoiceOrOwn",
     "ChoiceOrShare",
     "Count",
-    "Day",
-    "JsonObject",
     "Kind",
     "Listed",
     "ModelSize",
     "Name",
     "Number",
     "PathName",
+    "Readable",
     "Switch",
     "Weighted",
     "choices",
@@ -282,25 +281,18 @@ class Name(_Text):
 
 
 @frozen
-class JsonObject(_Text):
-    """A JSON object, as text; a mapping in Python is written as one by `json_text`."""
+class Readable(_Text):
+    """Text that a function reads without ValueError."""
 
-    without: tuple[str, ...] = ()
-    """Names that it must not have."""
-
-    @property
-    def expected(self) -> str:
-        """See `Kind`."""
-        besides = f" without {', '.join(self.without)}" if self.without else ""
-        return f"""a JSON object such as '{{"enable_thinking": false}}'{besides}"""
+    expected: str
+    read: Callable[[str], Any]
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""
         try:
-            found = json.loads(value) if isinstance(value, str) else None
+            return isinstance(value, str) and self.read(value) is not None
         except (ValueError, RecursionError):
             return False
-        return isinstance(found, dict) and not found.keys() & {*self.without}
 
 
 def json_text(value: Any) -> Any:
@@ -311,21 +303,9 @@ def json_text(value: Any) -> Any:
         return value
 
 
-@frozen
-class Day(_Text):
-    """A date of the calendar, as text."""
-
-    @property
-    def expected(self) -> str:
-        """See `Kind`."""
-        return "a date as YYYY-MM-DD"
-
-    def takes(self, value: object) -> bool:
-        """See `Kind`."""
-        try:
-            return isinstance(value, str) and len(value) == 10 and date.fromisoformat(value).isoformat() == value
-        except ValueError:
-            return False
+def _template_arguments(text: str) -> dict[str, Any] | None:
+    found = json.loads(text)
+    return found if isinstance(found, dict) and not found.keys() & {*_CONVERSATION} else None
 
 
 @frozen
@@ -520,9 +500,11 @@ NAMES = Listed(NAME)
 SWITCH = Switch()
 PATH = PathName()
 RUN = RunName()
-DAY = Day()
-TEMPLATE_ARGUMENTS = JsonObject(("messages", "tools", "add_generation_prompt"))
-"""Of a chat template, beside the conversation."""
+DAY = Readable("a date as YYYY-MM-DD", lambda text: date.fromisoformat(text).isoformat() == text or None)
+_CONVERSATION = ("messages", "tools", "add_generation_prompt")
+TEMPLATE_ARGUMENTS = Readable(
+    f"""a JSON object such as '{{"enable_thinking": false}}' without {", ".join(_CONVERSATION)}""", _template_arguments
+)
 TEMPLATE_HELP = (
     "chat template of a local model: the path of a Jinja file, or plain, which separates messages by blank lines, for "
     "base models (default: the model's own)"

@@ -6,25 +6,13 @@ from typing import Any, Literal, get_args
 
 from attrs import field, frozen, validators
 
-__all__ = [
-    "AUTO_PRECISION",
-    "BFLOAT16",
-    "CAPABILITIES",
-    "FLOAT32",
-    "PLAIN_TEMPLATE",
-    "Capability",
-    "ModelInfo",
-    "Precision",
-]
+__all__ = ["AUTO_PRECISION", "BFLOAT16", "CAPABILITIES", "FLOAT32", "Capability", "ModelInfo", "Precision"]
 
 Precision = Literal["float32", "bfloat16", "auto"]
 """Of the matrix products with which a model samples; `auto` is whichever decodes faster."""
 FLOAT32: Precision = "float32"
 BFLOAT16: Precision = "bfloat16"
 AUTO_PRECISION: Precision = "auto"
-
-PLAIN_TEMPLATE = "plain"
-"""The chat template of base models: messages, separated by blank lines."""
 
 Capability = Literal["sample", "score", "learn", "probe"]
 """One for each Protocol of `gce.ports.model`: `Sampler`, `Scorer`, `Learner`, `Probe`."""

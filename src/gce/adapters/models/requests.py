@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.tasks.task import THINK_END, THINK_START
 
-__all__ = ["all_different", "cut_before", "no_room", "reply_after"]
+__all__ = ["PLAIN_TEMPLATE", "all_different", "cut_before", "no_room", "reply_after"]
+
+PLAIN_TEMPLATE = "plain"
+"""The chat template of base models: messages, separated by blank lines."""
 
 
 def all_different(requests: Sequence[SampleRequest]) -> list[SampleRequest]:

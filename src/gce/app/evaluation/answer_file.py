@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -48,20 +48,15 @@ _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a line of another program's file raises."""
 
 
-_MOST_OF_A_HEADER = 2**24
-
-
 def _not_finite(name: str) -> float:
     raise ValueError(f"expected finite numbers, got {name}")
 
 
 def stored_setting(path: Path, name: str) -> Any:
     """Return a setting of the evaluation whose answers a file keeps; None if it has none, or there is no such file."""
-    try:
-        with path.open("rb") as file:
-            return json.loads(file.readline(_MOST_OF_A_HEADER))["evaluation"].get(name)
-    except (OSError, *_NOT_OURS):  # `AnswerFile` says what is wrong with it.
-        return None
+    with suppress(OSError, *_NOT_OURS), path.open("rb") as file:  # `AnswerFile` says what is wrong with it.
+        return json.loads(file.readline(2**24))["evaluation"].get(name)
+    return None
 
 
 class AnswerFile:

@@ -436,7 +436,7 @@ def evaluated_model(
             model = find_model(settings, task, access)
     else:
         check_precision(given.precision, given.model_name)
-        check_no_template({name: getattr(given, name) for name in TEMPLATE_SETTINGS[:2]}, given.model_name)
+        check_no_template(given, given.model_name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):

@@ -6,7 +6,6 @@ A setting's keyword is its name without its section. A test holds this file to t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypedDict
 
 from gce.app.settings.records import (
@@ -57,7 +56,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     sampler_folder: str
     sampler_difference_limit: float | None
     precision: Precision
-    chat_template: str | Path
+    chat_template: str
     chat_template_kwargs: str | Mapping[str, Any]
     template_date: str
     load_in_4bit: bool

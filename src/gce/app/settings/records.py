@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
-from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from attrs import frozen
@@ -96,7 +95,6 @@ __all__ = [
     "TrainSettings",
     "all_settings",
     "parts_of_warm_up",
-    "text_of",
 ]
 
 CHANGES_REWARDS = ("reasoned", "all", "shuffled", "format", "random")
@@ -115,11 +113,6 @@ WARM_UP_PART = 60
 def parts_of_warm_up(steps: int) -> int:
     """The iterations that so many steps take."""
     return ceil(steps / WARM_UP_PART)
-
-
-def text_of(value: Any) -> Any:
-    """A path as its text; anything else as it is."""
-    return str(value) if isinstance(value, Path) else value
 
 
 def _as_tuple(value: Any) -> Any:
@@ -180,7 +173,7 @@ class ModelSettings:
         flag="--precision",
         omit_default=True,
     )
-    chat_template: str = setting("", NAME, TEMPLATE_HELP, flag="--chat-template", converter=text_of, omit_default=True)
+    chat_template: str = setting("", NAME, TEMPLATE_HELP, flag="--chat-template", omit_default=True)
     chat_template_kwargs: str = setting(
         "",
         TEMPLATE_ARGUMENTS,

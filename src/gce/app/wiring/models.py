@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cache, partial
@@ -24,6 +24,7 @@ from gce.adapters.models.commands import CommandModel
 from gce.adapters.models.formats.model_files import check_name
 from gce.adapters.models.functions import FunctionModel
 from gce.adapters.models.human import HumanModel
+from gce.adapters.models.requests import PLAIN_TEMPLATE
 from gce.adapters.models.servers.providers import PROVIDERS, key_variables, provider_rows
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app.options import nearest
@@ -36,7 +37,7 @@ from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState
-from gce.domain.models import AUTO_PRECISION, CAPABILITIES, FLOAT32, PLAIN_TEMPLATE, Capability, Precision
+from gce.domain.models import AUTO_PRECISION, CAPABILITIES, FLOAT32, Capability, Precision
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.spending import Price, find_price
 from gce.domain.tasks import TASKS, Task
@@ -265,7 +266,7 @@ def find_learning_model(
         model = find_model(evolve(settings, model=evolve(settings.model, precision=precision)), task)
     else:
         check_precision(settings.model.precision, name)
-        check_no_template({setting: getattr(settings.model, setting) for setting in TEMPLATE_SETTINGS[:2]}, name)
+        check_no_template(settings.model, name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
@@ -319,7 +320,7 @@ def _policy_sampler(url: str, settings: TrainSettings) -> Model:
     from gce.adapters.models.servers.policy_sampler import load_policy_sampler
 
     check_precision(settings.model.precision, url)
-    check_no_template({setting: getattr(settings.model, setting) for setting in TEMPLATE_SETTINGS[:2]}, url)
+    check_no_template(settings.model, url)
     given, folder = settings.model, settings.model.sampler_folder
     return load_policy_sampler(
         url, concurrency=given.concurrency, timeout=given.timeout, folder=Path(folder) if folder else None
@@ -393,10 +394,10 @@ def check_precision(given: Precision, name: str) -> None:
         raise SettingError("model.precision", FLOAT32, given, message)
 
 
-def check_no_template(given: Mapping[str, str | None], name: str) -> None:
-    """SettingError if a chat template or its arguments are given for a model that has its own way to write prompts."""
-    for setting, value in given.items():
-        if value:
+def check_no_template(given: Any, name: str, settings: Sequence[str] = TEMPLATE_SETTINGS[:2]) -> None:
+    """SettingError if one of these settings is given for a model that has its own way to write prompts."""
+    for setting in settings:
+        if value := getattr(given, setting):
             message = f"model {name} takes no {{model.{setting}}}: it is for local models that are given by name"
             raise SettingError(f"model.{setting}", "none", value, message)
 
@@ -404,7 +405,7 @@ def check_no_template(given: Mapping[str, str | None], name: str) -> None:
 def _check_template(given: ModelSettings, name: str, backend: Backend) -> None:
     """SettingError if the model takes no chat template, or there is no such file."""
     if backend.load not in (_load_mlx, _load_torch, _load_llama, _load_onnx, _make):
-        check_no_template({setting: getattr(given, setting) for setting in TEMPLATE_SETTINGS}, name)
+        check_no_template(given, name, TEMPLATE_SETTINGS)
     if given.chat_template not in ("", PLAIN_TEMPLATE) and not Path(given.chat_template).is_file():
         expected = f"{PLAIN_TEMPLATE} or the path of a Jinja file"
         message = f"{{model.chat_template}} must be {expected}, found no file {given.chat_template!r}"

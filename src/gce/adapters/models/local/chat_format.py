@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.models.local.chat_template import ChatTemplate, TemplateSettings
-from gce.domain.models import PLAIN_TEMPLATE
+from gce.adapters.models.requests import PLAIN_TEMPLATE
 from gce.errors import ModelError
 
 __all__ = ["ChatFormat", "chat_format"]
@@ -44,16 +44,9 @@ def chat_format(
 ) -> ChatFormat:
     """Return the chat format of the model `name`.
 
-    Args:
-        name: what the model is called in errors.
-        tokenizer: one of transformers', or one with its methods.
-        settings: what the user decides about the chat template; None for nothing.
-        ends: end tokens that the model's files name, beside the tokenizer's own.
-        rows: number of tokens that have an embedding; None if all have one.
-
-    Raises:
-        ModelError: the model cannot hold a conversation: there is no chat template or no end token, the template has an
-            error, or a token has no embedding.
+    `ends` are end tokens that the model's files name, beside the tokenizer's own; `rows` is the number of tokens that
+    have an embedding, None if all have one. Raises ModelError if the model cannot hold a conversation: there is no chat
+    template or no end token, the template has an error, or a token has no embedding.
     """
     settings = settings or TemplateSettings()
     vocabulary: Mapping[str, int] = tokenizer.get_vocab()

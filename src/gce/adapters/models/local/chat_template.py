@@ -12,6 +12,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +20,8 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from gce.adapters.models.local.token_sequences import template_messages
+from gce.adapters.models.requests import PLAIN_TEMPLATE
 from gce.adapters.system.input_files import read_input
-from gce.domain.models import PLAIN_TEMPLATE
 from gce.domain.problems import Message
 from gce.domain.tasks.task import THINK_END, THINK_START
 from gce.errors import MissingExtra, ModelError, one_line
@@ -70,17 +71,11 @@ class ChatTemplate:
         *,
         begin: str = "",
     ) -> None:
-        """Examine the template of the model `name`: its own, or the one that `settings` name.
+        """Examine the template of the model `name`: its `own` (one, or several by name), or that of `settings`.
 
-        Args:
-            name: what the model is called in errors.
-            own: the model's template, or several by name, of which `tool_use` is for conversations with tools.
-            tokens: texts of special tokens by the names that templates have for them, such as `bos_token`.
-            settings: what the user decides.
-            begin: what the tokenizer puts before a text that is no conversation, for `plain`.
-
-        Raises:
-            ModelError: there is no template, or it has an error, or it loses messages.
+        `tokens` are texts of special tokens by the names that templates have for them, such as `bos_token`; `begin` is
+        what the tokenizer puts before a text that is no conversation, for `plain`. Raises ModelError if there is no
+        template, or it has an error, or it loses messages.
         """
         self._name = name
         clock = datetime.combine(settings.day, time()).strftime
@@ -166,7 +161,7 @@ class ChatTemplate:
             turns = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
         template = self._templates[_TOOL_USE if tools and _TOOL_USE in self._templates else _DEFAULT]
         text: str = template.render(
-            {"range": _bounded_range(), **self._given},
+            {"range": partial(_range, [0]), **self._given},
             messages=turns,
             tools=[dict(tool) for tool in tools] or None,
             add_generation_prompt=prompt,
@@ -205,19 +200,13 @@ def _folded(turns: Sequence[Turn]) -> list[Turn]:
     return [{"role": "user", "content": "\n\n".join(texts)}, *rest]
 
 
-def _bounded_range() -> Callable[..., range]:
-    """Return a `range` for one rendering, which raises OverflowError once it has been too long in all."""
-    left = _MOST_STEPS
-
-    def bounded(*arguments: int) -> range:
-        nonlocal left
-        found = range(*arguments)
-        left -= len(found)
-        if left < 0:
-            raise OverflowError(f"it loops more than {_MOST_STEPS:,} times")
-        return found
-
-    return bounded
+def _range(steps: list[int], *arguments: int) -> range:
+    """Return a `range` of a template; OverflowError once all that `steps` counts are too long."""
+    found = range(*arguments)
+    steps[0] += len(found)
+    if steps[0] > _MOST_STEPS:
+        raise OverflowError(f"it loops more than {_MOST_STEPS:,} times")
+    return found
 
 
 class _Generation(Extension):
