@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from attrs import evolve
 
 import gce
+from gce.app.training import credit
+from gce.app.training.early_stop import EarlyStop
 from gce.app.wiring.runs import open_run
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.problems import Message
@@ -111,6 +114,19 @@ def test_the_text_begins_with_what_the_prompt_opens_and_the_tokens_do_not(model:
     begun = found[0].token_ids[:1]
     (rest,) = model.continued([SampleRequest("k", messages, 0, 1.0, 4)], {"k": begun})
     assert not rest.text.startswith("<think>")
+
+
+def test_answers_that_are_continued_keep_what_the_prompt_opened(model: Any) -> None:
+    """Those that an early stop lets go on, and those whose prefixes get credit."""
+    asked = SampleRequest("k", (Message("user", "w1"),), 0, 1.0, 3)
+    (first,) = model.sample([asked])
+    (rest,) = model.continued([asked], {"k": first.token_ids})
+    stopping: Any = EarlyStop(model, {}, None, threshold=0.0)  # type: ignore[arg-type]
+    joined = stopping._joined(first, rest)
+    assert joined.text == "<think>\n" + model.text_of(joined.token_ids)
+    answered: Any = SimpleNamespace(judged=SimpleNamespace(completion=joined))
+    cut = credit._cut(answered, model)
+    assert cut is not None and cut.prefix(len(cut.segments) - 1) == joined.text
 
 
 def test_a_text_is_scored_after_what_the_prompt_begins_of_it(model: Any) -> None:

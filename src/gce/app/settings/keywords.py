@@ -57,7 +57,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     sampler_difference_limit: float | None
     precision: Precision
     chat_template: str
-    chat_template_kwargs: str | Mapping[str, Any]
+    chat_template_kwargs: str
     template_date: str
     load_in_4bit: bool
     device: str | None
