@@ -98,6 +98,13 @@ def test_a_base_model_converses_by_plain_or_by_a_file(base: Path, tmp_path: Path
     assert own != other
 
 
+def test_the_next_command_has_the_template_too(thinks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--chat-template", "plain", "--chat-template-kwargs", '{"a": 1}')
+    assert run("evaluate", *TOY, "--model", thinks, *given) == 0
+    shown = capsys.readouterr()
+    assert """--chat-template plain --chat-template-kwargs '{"a": 1}'""" in shown.out + shown.err
+
+
 def test_a_template_that_is_no_file_is_refused_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", *TOY, "--model", "gce-tiny", "--chat-template", "no.jinja") == 2
     expected = "--chat-template must be plain or the path of a Jinja file, found no file 'no.jinja'"

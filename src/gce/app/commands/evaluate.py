@@ -49,7 +49,7 @@ from gce.app.terminal import Terminal, literally, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
-from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
+from gce.app.wiring.models import MODEL_HELP, TEMPLATE_SETTINGS, backend_of, default_model
 from gce.app.wiring.names import LISTED_BY, STRATEGY
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
@@ -275,6 +275,9 @@ def _to_train(result: Evaluation) -> str:
         options += f" --warm-up {steps}" if 2 * cut < n and has_demonstration(task, answers[0].problem) else ""
     if given.adapter is not None:
         options += f" --adapter {shlex.quote(str(given.adapter))}"
+    for name in TEMPLATE_SETTINGS[:2]:
+        if value := getattr(given, name):
+            options += f" --{name.replace('_', '-')} {shlex.quote(value)}"
     if is_own(task):
         options += SHORT_FOLDS if given.adapter is None and _is_short(task, result.preset) else SHORT_RUN
     limit = given.max_tokens

@@ -77,7 +77,8 @@ class ChatTemplate:
         what the tokenizer puts before a text that is no conversation, for `plain`. Raises ModelError if there is no
         template, or it has an error, or it loses messages.
         """
-        self._name = name
+        file = f" {settings.template!r}" if settings.template else ""
+        self._called = f"the chat template{file} of {name!r}"
         clock = datetime.combine(settings.day, time()).strftime
         self._given = {"strftime_now": clock, **tokens, "documents": None, **settings.arguments}
         if settings.template == PLAIN_TEMPLATE:
@@ -92,7 +93,7 @@ class ChatTemplate:
             names = [find_undeclared_variables(environment.parse(source)) for source in sources.values()]
         except Exception as error:  # jinja2 computes constants, which may be anything.
             line = f" in line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
-            raise ModelError(f"the chat template of {name!r} has an error{line}: {one_line(error)}") from error
+            raise ModelError(f"{self._called} has an error{line}: {one_line(error)}") from error
         self.day = settings.day.isoformat() if any("strftime_now" in each for each in names) else ""
         """The date that the template reads; empty if it reads no clock."""
         self._thinks = any(THINK_START in source for source in sources.values())
@@ -115,9 +116,7 @@ class ChatTemplate:
             text.encode()  # Half of a surrogate pair is no token.
             return text
         except Exception as error:  # A template may raise anything.
-            raise ModelError(
-                f"the chat template of {self._name!r} refuses a conversation: {one_line(error)}"
-            ) from error
+            raise ModelError(f"{self._called} refuses a conversation: {one_line(error)}") from error
 
     def opening(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
         """Return the end of the prompt from `<think>` on, if it opens a thought; otherwise an empty text."""
@@ -135,7 +134,7 @@ class ChatTemplate:
             self._in_parts = True
             if self._loses([question], _QUESTION):
                 hint = "give another one with {chat_template}"
-                raise ModelError(f"the chat template of {self._name!r} {why} a user's message", hint=hint)
+                raise ModelError(f"{self._called} {why} a user's message", hint=hint)
         self._folds = bool(self._loses([{"role": "system", "content": _SYSTEM}, question], _SYSTEM, _QUESTION))
         try:
             prompt, without = (self._rendered([question], (), prompt=each) for each in (True, False))
@@ -169,7 +168,7 @@ class ChatTemplate:
         return text
 
     def _warn(self, what: str) -> None:
-        warnings.warn(f"the chat template of {self._name!r} {what}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{self._called} {what}", RuntimeWarning, stacklevel=2)
 
 
 def _sources(name: str, own: str | Mapping[str, str] | None, template: str) -> dict[str, str]:
