@@ -39,10 +39,12 @@ ADAPTERS_ONLY = {
     "tokenizers", "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on
-WEB_ONLY = {"httptools", "jinja2", "multipart", "python_multipart", "starlette", "uvicorn"}
+WEB_ONLY = {"httptools", "multipart", "python_multipart", "starlette", "uvicorn"}
 """What pages and endpoints are made with; nothing but `gce.app.web` knows it."""
+TEMPLATES = {"jinja2"}
+"""What pages and chat templates are made with."""
 SIMULATIONS = {"av", "onnxruntime", "rapidocr", "stable_baselines3"}
-HEAVY = ADAPTERS_ONLY | WEB_ONLY | SIMULATIONS | {"cattrs", "hypothesis", "matplotlib", "rich"}
+HEAVY = ADAPTERS_ONLY | WEB_ONLY | TEMPLATES | SIMULATIONS | {"cattrs", "hypothesis", "matplotlib", "rich"}
 """What `import gce` leaves alone."""
 
 INWARD = {
@@ -231,6 +233,9 @@ def outward_imports(module: Module) -> Iterator[str]:
         elif found.top in WEB_ONLY:
             if not module.name.startswith("gce.app.web"):
                 yield f"{where}: only gce.app.web does"
+        elif found.top in TEMPLATES:
+            if part != "adapters" and not module.name.startswith("gce.app.web"):
+                yield f"{where}: only adapters and gce.app.web do"
         elif part == "domain" and found.top == "cattrs":
             if not found.deferred:
                 yield f"{where}: only inside functions that need it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import struct
 from pathlib import Path
@@ -99,6 +100,10 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     writer.add_bos_token_id(1)
     if facts.get("end", 2):
         writer.add_eos_token_id(facts.get("end", 2))
+    for name in {"eot", "eom", "padding"} & facts.keys():
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", facts[name])
+    if "add_bos" in facts:
+        writer.add_add_bos_token(facts["add_bos"])
     writer.add_chat_template(facts.get("template", TEMPLATE))
     if "experts" in facts:
         writer.add_expert_count(facts["experts"])
@@ -218,3 +223,75 @@ def test_a_cache_that_cannot_be_written_is_one_line(base: Any, tmp_path: Path) -
     (tmp_path / "cache").write_text("in the way")
     with pytest.raises(ModelError, match="could not write the model of"):
         directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path / "cache")
+
+
+def test_tokens_that_end_turns_and_messages_end_texts_too(base: Any, tmp_path: Path) -> None:
+    """The file's end of text is another token than the one with which its template ends a turn."""
+    path = write_gguf(tmp_path / "eot.gguf", base, end=3, eot=2, eom=4)
+    directory = directory_of_gguf(path, tmp_path / "cache")
+    assert json.loads((directory / "config.json").read_text())["eos_token_id"] == [3, 2, 4]
+    model = load_mlx_model(directory, device="cpu")
+    assert model._stop == {2, 3, 4} and model._end == 2
+    assert model.text_tokens("a", end=True)[-1] == 2
+    assert load_mlx_model(directory_of_gguf(write_gguf(tmp_path / "eos.gguf", base), tmp_path), device="cpu")._stop == {
+        2
+    }
+
+
+def test_a_file_without_end_of_text_ends_with_its_end_of_turn(base: Any, tmp_path: Path) -> None:
+    directory = directory_of_gguf(write_gguf(tmp_path / "eot.gguf", base, end=False, eot=2), tmp_path)
+    assert json.loads((directory / "config.json").read_text())["eos_token_id"] == 2
+
+
+@pytest.mark.parametrize("kind", ["end", "eot", "padding"])
+def test_a_special_token_that_does_not_exist_is_named(base: Any, tmp_path: Path, kind: str) -> None:
+    name = {"end": "eos"}.get(kind, kind)
+    with pytest.raises(
+        ModelError, match=f"is inconsistent: tokenizer.ggml.{name}_token_id is 9999, which is not among"
+    ):
+        directory_of_gguf(write_gguf(tmp_path / "odd.gguf", base, **{kind: 9999}), tmp_path)
+
+
+def test_a_text_begins_with_the_token_that_the_file_adds(base: Any, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    found = {}
+    for add in (True, False):
+        path = write_gguf(tmp_path / f"{add}.gguf", base, add_bos=add)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory_of_gguf(path, tmp_path))
+        found[add] = tokenizer.encode("ab", add_special_tokens=True)
+        assert tokenizer.encode("ab", add_special_tokens=False) == [TOKENS.index("ab")]
+    assert found == {True: [1, TOKENS.index("ab")], False: [TOKENS.index("ab")]}
+
+
+def test_a_token_beyond_the_embedding_is_named(base: Any, tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "more.gguf", base, tokens=[*TOKENS, "<tool>"])
+    with pytest.raises(ModelError, match=f"the token '<tool>' \\({len(TOKENS)}\\) of .* has no embedding"):
+        load_mlx_model(directory_of_gguf(path, tmp_path), device="cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["", '{"enable_thinking": true}', '{"enable_thinking": false}'])
+def test_a_file_and_its_directory_write_the_same_prompt_with_every_backend(
+    base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    """mlx-lm's tokenizers decide about thinking by themselves where a vocabulary has these tokens."""
+    pytest.importorskip("peft")
+    import gce
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    template = (Path(__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
+    tokens = [*TOKENS[:-4], "<think>", "</think>", *TOKENS[-2:]]
+    kinds = [3, 3, 3, *([1] * (len(tokens) - 7)), 4, 4, 1, 1]
+    path = write_gguf(tmp_path / "tiny.gguf", base, template=template, tokens=tokens, kinds=kinds)
+    directory = directory_of_gguf(path, tmp_path)
+    messages = (Message("system", "aa"), Message("user", "ab"))
+    names = [str(path), str(directory), f"hf:{directory}"]
+    if importlib.util.find_spec("llama_cpp"):
+        names.append(f"llama:{path}")
+    prompts = [
+        gce.load_model(name, device="cpu", chat_template_kwargs=arguments).model.prompt_tokens(messages)
+        for name in names
+    ]
+    thought = [tokens.index("<think>"), tokens.index("</think>")]
+    assert all(each == prompts[0] for each in prompts)
+    assert all((each in prompts[0]) == ("false" in arguments) for each in thought)

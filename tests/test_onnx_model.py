@@ -21,9 +21,11 @@ pytest.importorskip("transformers")
 pytest.importorskip("safetensors")
 
 import onnx
+from transformers import AutoTokenizer
 
 from benchmarks.onnx_export import export_llama
 from gce.adapters.models.backends.onnx.model import load_onnx_model
+from gce.adapters.models.local.chat_template import TemplateSettings
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring.models import find_learning_model, find_model, shipped_model_path
 from gce.domain.completions import SampleRequest
@@ -48,6 +50,27 @@ def optimum(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(OPTIMUM, folder)
     (folder / "model.onnx").write_bytes(gzip.decompress((folder / "model.onnx.gz").read_bytes()))
     return folder
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama3_2", "zephyr"])
+def test_prompts_are_those_of_transformers(optimum: Path, name: str) -> None:
+    source = Path(__file__).parent / "chat_templates" / f"{name}.jinja"
+    model = load_onnx_model(optimum, template=TemplateSettings(str(source), {"enable_thinking": False}))
+    tokenizer = AutoTokenizer.from_pretrained(optimum)
+    tokenizer.chat_template = source.read_text()
+    for messages in PROMPTS:
+        asked = [{"role": each.role, "content": each.content} for each in messages]
+        options = {"add_generation_prompt": True, "return_dict": False, "enable_thinking": False}
+        assert list(model.prompt_tokens(messages)) == tokenizer.apply_chat_template(asked, **options)
+
+
+def test_a_token_beyond_the_logits_is_named(shipped: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(shipped, tmp_path / "export")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<tool>"])
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ModelError, match=r"the token '<tool>' \(2816\) of .* has no embedding"):
+        load_onnx_model(folder)
 
 
 def sampled(model: Any, requests: Sequence[SampleRequest]) -> dict[str, Any]:

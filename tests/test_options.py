@@ -39,6 +39,7 @@ from gce.app.options import (
     Name,
     Number,
     PathName,
+    Readable,
     Weighted,
     refusal,
 )
@@ -103,7 +104,7 @@ def test_the_walk_sees_the_options() -> None:
 @pytest.mark.parametrize(("command", "action"), ALL)
 def test_every_option_with_a_value_has_a_kind_that_takes_its_default(command: str, action: argparse.Action) -> None:
     kind = action.type
-    kinds = (Assignment, ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number)
+    kinds = (Assignment, ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number, Readable)
     assert isinstance(kind, kinds), "an option without bounds"
     assert action.nargs in (None, "?", "+", "*"), "several values are one argument, with commas"
     if action.default not in (None, (), argparse.SUPPRESS) and action.default != []:
@@ -315,6 +316,8 @@ SETTINGS = {name: each for name, each in all_settings().items() if not each.is_s
 def test_a_setting_of_a_python_caller_has_the_bounds_of_its_option(name: str, value: object) -> None:
     default = SETTINGS[name].default
     if (type(value) is type(default) and value == default) or (default == () and value == []):
+        return
+    if name == "model.chat_template_kwargs" and value == {}:  # No arguments.
         return
     with pytest.raises(BadInput, match=f"^{name} must be") as caught:
         with_recipe("gce", {name: value})

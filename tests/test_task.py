@@ -392,7 +392,7 @@ def test_thinking_is_not_judged_and_cannot_answer() -> None:
     answered = {
         right: "right",
         f"<think>{right}</think>": "wrong",
-        f"<think>{right}": "wrong",
+        f"<think>{right}": "unreadable",
         f"<think>Answer: Z 3</think>{right}": "right",
         f"{right}\n{right}": "wrong",
     }

@@ -110,6 +110,18 @@ def test_recorded_ids_win_over_the_text() -> None:
     assert found.trained == 4
 
 
+def test_a_text_goes_on_where_the_prompt_opened_a_thought() -> None:
+    """A demonstration without a thought ends it first, so that no answer is learned as a thought."""
+
+    class Opens(Letters):
+        def opening_of(self, _messages: Any, _tools: Any = ()) -> str:
+            return "<think>"
+
+    for text, written in (("<think>so</think>5", "so</think>5"), ("5", "\n</think>\n\n5")):
+        (found,) = examples_of(trace(user("hi"), wrote(text)), 1.0, Opens(), clip=False)
+        assert letters(found.tokens[found.start :]) == written + END
+
+
 def test_a_turn_that_was_cut_off_has_no_end_to_train() -> None:
     """The template closes it for the next turn to be read; that full stop nobody wrote."""
     (found,) = examples(user("hi"), wrote("ye", tokens="ye", finish="length"), user("go"), wrote("s"))

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -104,8 +105,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _read_enough()
     option = partial(_option, parsed.command)
     shown = shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color, option=option)
-    with terminable(), shown:
+    with terminable(), shown, _warnings_on_a_line():
         return _run(name, parsed, arguments)
+
+
+@contextlib.contextmanager
+def _warnings_on_a_line() -> Iterator[None]:
+    """Inside, a warning is one line on standard error, without the place in the code that it comes from."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: put(f"warning: {one_line(message, 1000)}", error=True)
+        yield
 
 
 def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int:

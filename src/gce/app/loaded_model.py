@@ -12,6 +12,7 @@ from gce.app.evaluation.checkpoints import restore, shape_of
 from gce.app.evaluation.scoring import sampled
 from gce.app.interruption import saying_if_interrupted
 from gce.app.notebook import watch_of
+from gce.app.options import json_text
 from gce.app.settings.records import LoraSettings, ModelSettings, TrainSettings
 from gce.app.wiring.models import SHIPPED_MODEL, find_model, model_of_function
 from gce.app.wiring.runs import find_adapter
@@ -150,6 +151,9 @@ def load_model(
     timeout: float = 300.0,
     seed: int = 0,
     task: str | Task = "scheduling",
+    chat_template: str | Path = "",
+    chat_template_kwargs: str | Mapping[str, Any] = "",
+    template_date: str = "",
 ) -> LoadedModel:
     """A model to talk to, to measure and to train.
 
@@ -164,6 +168,9 @@ def load_model(
         timeout: seconds for a server's answer.
         seed: of an adapter's first values.
         task: what a model given as module:FACTORY is made for.
+        chat_template: of a local model: the path of a Jinja file, or `plain` for a base model; empty for its own.
+        chat_template_kwargs: arguments of the chat template, as a mapping or the text of a JSON object.
+        template_date: what a chat template that reads the clock is told, as YYYY-MM-DD; empty for today.
 
     Raises:
         KeyboardInterrupt: loading was interrupted; the message says so.
@@ -181,7 +188,15 @@ def load_model(
         given: Any = model
         return LoadedModel(found, getattr(given, "__name__", type(given).__qualname__))
     given = ModelSettings(
-        name=model, adapter=str(adapter), device=device, threads=threads, concurrency=concurrency, timeout=timeout
+        name=model,
+        adapter=str(adapter),
+        device=device,
+        threads=threads,
+        concurrency=concurrency,
+        timeout=timeout,
+        chat_template=str(chat_template),
+        chat_template_kwargs=json_text(chat_template_kwargs),
+        template_date=template_date,
     )
     learned = find_adapter(adapter) if adapter else None
     settings = TrainSettings(model=given, lora=LoraSettings(**shape_of(learned)), seed=seed)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ __all__ = [
     "ADAPTED_BLOCKS",
     "BATCH",
     "COMPARISONS",
+    "DAY",
     "DECIMAL",
     "DECIMAL_FROM_0",
     "DOLLARS",
@@ -57,6 +60,10 @@ __all__ = [
     "SHOTS",
     "SWITCH",
     "TEMPERATURE",
+    "TEMPLATE_ARGUMENTS",
+    "TEMPLATE_ARGUMENTS_HELP",
+    "TEMPLATE_DATE_HELP",
+    "TEMPLATE_HELP",
     "THREADS",
     "TIERS",
     "TOKENS",
@@ -74,9 +81,11 @@ __all__ = [
     "Name",
     "Number",
     "PathName",
+    "Readable",
     "Switch",
     "Weighted",
     "choices",
+    "json_text",
     "nearest",
     "refusal",
 ]
@@ -272,6 +281,34 @@ class Name(_Text):
 
 
 @frozen
+class Readable(_Text):
+    """Text that a function reads without ValueError."""
+
+    expected: str
+    read: Callable[[str], Any]
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        try:
+            return isinstance(value, str) and self.read(value) is not None
+        except (ValueError, RecursionError):
+            return False
+
+
+def json_text(value: Any) -> Any:
+    """The text of a JSON object that is given as a mapping; anything else as it is, for a kind to refuse."""
+    try:
+        return json.dumps(dict(value), sort_keys=True) if isinstance(value, Mapping) else value
+    except (TypeError, ValueError, RecursionError):
+        return value
+
+
+def _template_arguments(text: str) -> dict[str, Any] | None:
+    found = json.loads(text)
+    return found if isinstance(found, dict) and not found.keys() & {*_CONVERSATION} else None
+
+
+@frozen
 class RunName(Name):
     """The name of a run or a study: a directory, in its shortest form, or STORAGE://NAME."""
 
@@ -463,6 +500,22 @@ NAMES = Listed(NAME)
 SWITCH = Switch()
 PATH = PathName()
 RUN = RunName()
+DAY = Readable("a date as YYYY-MM-DD", lambda text: date.fromisoformat(text).isoformat() == text or None)
+_CONVERSATION = ("messages", "tools", "add_generation_prompt")
+TEMPLATE_ARGUMENTS = Readable(
+    f"""a JSON object such as '{{"enable_thinking": false}}' without {", ".join(_CONVERSATION)}""", _template_arguments
+)
+TEMPLATE_HELP = (
+    "chat template of a local model: the path of a Jinja file, or plain, which separates messages by blank lines, for "
+    "base models (default: the model's own)"
+)
+TEMPLATE_ARGUMENTS_HELP = (
+    """arguments of the chat template as a JSON object, such as '{"enable_thinking": false}' (default: none)"""
+)
+TEMPLATE_DATE_HELP = (
+    "date that the chat template of a local model reads, as YYYY-MM-DD (default: today; where the template reads it, "
+    "it is kept)"
+)
 
 SEED = Count(0, 2**63 - 1)
 """What SQLite and servers of models keep as a whole number."""

@@ -42,6 +42,8 @@ class ModelInfo:
     """A change to the model that its user may not expect; empty if there is none."""
     precision: str = ""
     """That of the products of its sampling, such as `bfloat16`; empty where it cannot be chosen."""
+    template_date: str = ""
+    """The date (ISO 8601) that its chat template reads; empty if it reads none."""
 
     greedy: bool = False
     """Whether what it answers at temperature 0 is known not to depend on the seed."""

@@ -7,7 +7,7 @@ An adapter implements the capabilities that it has and names them in `info()`. T
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "Learner",
     "LearningModel",
     "Model",
+    "Opening",
     "Probe",
     "Sampler",
     "Scorer",
@@ -189,7 +190,22 @@ class Continuing(Protocol):
         ...
 
     def text_of(self, tokens: Sequence[int]) -> str:
-        """Return the text of generated tokens, without an end token; of the ids of a completion, its text."""
+        """Return the text of generated tokens, without an end token.
+
+        Of the ids of a completion it is the completion's text, without what its prompt began of it; see `Opening`.
+        """
+        ...
+
+
+@runtime_checkable
+class Opening(Protocol):
+    """A model whose prompts may begin its answers. It is no capability of its own."""
+
+    def opening_of(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """Return the end of the prompt from `<think>` on, if it opens a thought; otherwise an empty text.
+
+        Texts of completions begin with it, although it was not generated.
+        """
         ...
 
 

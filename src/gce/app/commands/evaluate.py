@@ -20,6 +20,7 @@ from gce.app.evaluation.shown_answers import FEW, SHORT_FOLDS, SHORT_RUN, is_own
 from gce.app.evaluation.splits import ALL, check_listed, splits_of
 from gce.app.interruption import saying_if_slow
 from gce.app.options import (
+    DAY,
     NAME,
     NAMES,
     PATH,
@@ -32,6 +33,10 @@ from gce.app.options import (
     SHARE,
     SHOTS,
     TEMPERATURE,
+    TEMPLATE_ARGUMENTS,
+    TEMPLATE_ARGUMENTS_HELP,
+    TEMPLATE_DATE_HELP,
+    TEMPLATE_HELP,
     THREADS,
     TOKENS,
     Choice,
@@ -44,7 +49,7 @@ from gce.app.terminal import Terminal, literally, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
-from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
+from gce.app.wiring.models import MODEL_HELP, TEMPLATE_SETTINGS, backend_of, default_model
 from gce.app.wiring.names import LISTED_BY, STRATEGY
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
@@ -188,6 +193,9 @@ def add_arguments(parser: Parser) -> None:
         default=FLOAT32,
         help=f"precision of a local model's matrix products on a CPU (default {FLOAT32})",
     )
+    parser.add_argument("--chat-template", type=NAME, metavar="FILE", help=TEMPLATE_HELP)
+    parser.add_argument("--chat-template-kwargs", type=TEMPLATE_ARGUMENTS, metavar="JSON", help=TEMPLATE_ARGUMENTS_HELP)
+    parser.add_argument("--template-date", type=DAY, metavar="YYYY-MM-DD", help=TEMPLATE_DATE_HELP)
     parser.add_argument(
         "--device",
         type=Choice(("cpu",)),
@@ -267,6 +275,9 @@ def _to_train(result: Evaluation) -> str:
         options += f" --warm-up {steps}" if 2 * cut < n and has_demonstration(task, answers[0].problem) else ""
     if given.adapter is not None:
         options += f" --adapter {shlex.quote(str(given.adapter))}"
+    for name in TEMPLATE_SETTINGS[:2]:
+        if value := getattr(given, name):
+            options += f" --{name.replace('_', '-')} {shlex.quote(value)}"
     if is_own(task):
         options += SHORT_FOLDS if given.adapter is None and _is_short(task, result.preset) else SHORT_RUN
     limit = given.max_tokens

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,15 @@ from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
 
-__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers", "stored_answer", "stored_conversations"]
+__all__ = [
+    "MOMENT_HELP",
+    "SOURCE_HELP",
+    "AnswerFile",
+    "open_answers",
+    "stored_answer",
+    "stored_conversations",
+    "stored_setting",
+]
 
 SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers or of gce answers --to jsonl"
 MOMENT_HELP = (
@@ -42,6 +50,13 @@ _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 def _not_finite(name: str) -> float:
     raise ValueError(f"expected finite numbers, got {name}")
+
+
+def stored_setting(path: Path, name: str) -> Any:
+    """Return a setting of the evaluation whose answers a file keeps; None if it has none, or there is no such file."""
+    with suppress(OSError, *_NOT_OURS), path.open("rb") as file:  # `AnswerFile` says what is wrong with it.
+        return json.loads(file.readline(2**24))["evaluation"].get(name)
+    return None
 
 
 class AnswerFile:

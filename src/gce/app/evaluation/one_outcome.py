@@ -21,7 +21,7 @@ from gce.domain.measurements import Counted, count_tier
 from gce.domain.problems import Problem
 from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.questions import Question
-from gce.domain.tasks.task import Task, without_thinking
+from gce.domain.tasks.task import Task, is_unfinished, without_thinking
 from gce.domain.text import mentions, printable
 
 __all__ = [
@@ -95,7 +95,10 @@ def one_outcome_lines(
     count = count_tier([Counted(answer, "", 0, False) for answer in answers], admit_at=asked.task.admit_at)
     found = diagnose_first_wave(
         [count],
-        empty=sum(not without_thinking(answer.completion.text).strip() for answer in answers),
+        empty=sum(
+            not without_thinking(answer.completion.text).strip() and not is_unfinished(answer.completion)
+            for answer in answers
+        ),
         credited=credited,
         rewards=(min(rewards), max(rewards)),
         needed=asked.task.admit_at,

@@ -31,6 +31,7 @@ from gce.app.training.state import Watcher
 from gce.app.transcripts import StoredAnswer, find_answers, stored_answers, task_of
 from gce.app.wiring.access import access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
+from gce.app.wiring.models import TEMPLATE_SETTINGS
 from gce.app.wiring.names import find_strategy, is_given, is_trained, plain_name
 from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.solvers import find_solve
@@ -348,7 +349,8 @@ def _settings_of(asked: Mapping[str, Any], precision: str | None) -> EvaluateSet
     if is_given(evaluator := asked.get("evaluator", VERIFIER)):
         raise BadInput(f"the evaluator {plain_name(evaluator)!r} was given from Python: replay needs one by name")
     names = ("task", "preset", "model", "split", "n", "samples", "temperature", "max_tokens", "seed", "shots")
-    chosen = {name: asked[name] for name in (*names, "examples", "problem_seed", "evaluator") if name in asked}
+    more = ("examples", "problem_seed", "evaluator", *TEMPLATE_SETTINGS)
+    chosen = {name: asked[name] for name in (*names, *more) if name in asked}
     return evaluate_settings(chosen | ({} if precision is None else {"precision": precision}))
 
 

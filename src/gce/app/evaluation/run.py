@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from attrs import evolve, field, frozen
 
 from gce.app.answers import Answers
-from gce.app.evaluation.answer_file import AnswerFile
+from gce.app.evaluation.answer_file import AnswerFile, stored_setting
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Measured, against
 from gce.app.evaluation.conversations import check_needs, converse
@@ -47,7 +47,7 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.access import Access, access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
-from gce.app.wiring.models import check_precision, default_model, find_model
+from gce.app.wiring.models import TEMPLATE_SETTINGS, check_no_template, check_precision, default_model, find_model
 from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name_of
 from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.solvers import find_solve
@@ -234,6 +234,8 @@ def evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Eval
     strategies, metrics = _strategies(given), _metrics(given)
     found = find_task(given.task) if isinstance(given.task, str) else given.task
     given = evolve(given, model=default_model(found) if given.model is None else given.model)
+    if given.answers is not None and given.template_date is None:  # The same call goes on another day.
+        given = evolve(given, template_date=stored_setting(given.answers, "template_date"))
     preset = find_preset(found, given.preset or "")
     distributions = {AS_ASKED: _distribution(given, found, preset, strategies)}
     distributions |= _shifts(given, found, preset, strategies)
@@ -434,6 +436,7 @@ def evaluated_model(
             model = find_model(settings, task, access)
     else:
         check_precision(given.precision, given.model_name)
+        check_no_template(given, given.model_name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):
@@ -463,6 +466,8 @@ def _asked(
             **({"problem_seed": given.problem_seed} if given.problem_seed else {}),
             **({"roles": roles} if roles else {}),
             **({"evaluator": evaluator} if evaluator != VERIFIER else {}),
+            **{name: value for name in TEMPLATE_SETTINGS if (value := getattr(given, name))},
+            **({"template_date": date} if (date := model.info().template_date) else {}),
             "preset": preset,
             "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
             "problems": hashlib.sha256(shown.encode()).hexdigest(),

@@ -12,6 +12,7 @@ from gce.app.evaluation.conversations import Environments
 from gce.app.evaluation.splits import ALL, MeasuredSplit
 from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.options import (
+    DAY,
     DOLLARS,
     LENGTH_OF_RUN,
     NAME,
@@ -26,11 +27,13 @@ from gce.app.options import (
     SHOTS,
     SWITCH,
     TEMPERATURE,
+    TEMPLATE_ARGUMENTS,
     THREADS,
     TOKENS,
     TOKENS_IN_ALL,
     Choice,
     Kind,
+    json_text,
     refusal,
 )
 from gce.app.settings.fields import unknown
@@ -145,6 +148,12 @@ class EvaluateSettings:
     answers: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
     """A file that keeps conversations; what it has is not asked again."""
     precision: Precision = field(default=FLOAT32, validator=_of(Choice((FLOAT32, BFLOAT16))))
+    chat_template: str | None = field(default=None, converter=_name, validator=_of(NAME))
+    """Of local models: the path of a Jinja file, or `plain` for base models; None for the model's own."""
+    chat_template_kwargs: str | None = field(default=None, converter=json_text, validator=_of(TEMPLATE_ARGUMENTS))
+    """Arguments of the chat template, as a mapping or the text of a JSON object."""
+    template_date: str | None = field(default=None, validator=_of(DAY))
+    """What a chat template that reads the clock is told, as YYYY-MM-DD; None for today, or as `answers` has it."""
     device: str | None = field(default=None, validator=_of(Choice(("cpu",))))
     threads: int | None = field(default=None, validator=_of(THREADS))
     concurrency: int = field(default=8, validator=_of(REQUESTS))
@@ -211,6 +220,9 @@ class EvaluateKeywords(TypedDict, total=False):
     environments: Environments | None
     answers: Path | str | None
     precision: Precision
+    chat_template: Path | str | None
+    chat_template_kwargs: Mapping[str, Any] | str | None
+    template_date: str | None
     device: str | None
     threads: int | None
     concurrency: int

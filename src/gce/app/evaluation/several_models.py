@@ -13,7 +13,7 @@ from gce.app.evaluation.shifts import shift_slug
 from gce.app.loaded_model import model_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.models import backend_of, check_cost, find_model, price_of
+from gce.app.wiring.models import TEMPLATE_SETTINGS, backend_of, check_cost, find_model, price_of
 from gce.domain.spending import cost_of
 from gce.domain.tasks import Task
 from gce.errors import SettingError
@@ -74,11 +74,12 @@ def check_at_once(given: EvaluateSettings, task: Task, access: Access) -> None:
 def settings_of(given: EvaluateSettings, preset: str) -> TrainSettings:
     """Return the settings by which a model of this name is loaded."""
     chosen = ("precision", "device", "threads", "concurrency", "timeout")
+    template: dict[str, Any] = {name: getattr(given, name) or "" for name in TEMPLATE_SETTINGS}
     return TrainSettings(
         task=given.task_name,
         preset=preset,
         seed=given.seed,
-        model=ModelSettings(name=given.model, **{name: getattr(given, name) for name in chosen}),
+        model=ModelSettings(name=given.model, **{name: getattr(given, name) for name in chosen}, **template),
         rollouts=RolloutSettings(temperature=given.temperature, max_tokens=given.max_tokens),
     )
 

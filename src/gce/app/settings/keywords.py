@@ -56,6 +56,9 @@ class TrainKeywords(StoppingKeywords, total=False):
     sampler_folder: str
     sampler_difference_limit: float | None
     precision: Precision
+    chat_template: str
+    chat_template_kwargs: str
+    template_date: str
     load_in_4bit: bool
     device: str | None
     threads: int | None

@@ -17,6 +17,7 @@ from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import (
     ADAPTED_BLOCKS,
     BATCH,
+    DAY,
     DECIMAL,
     DECIMAL_FROM_0,
     ITERATIONS,
@@ -41,6 +42,10 @@ from gce.app.options import (
     SHOTS,
     SWITCH,
     TEMPERATURE,
+    TEMPLATE_ARGUMENTS,
+    TEMPLATE_ARGUMENTS_HELP,
+    TEMPLATE_DATE_HELP,
+    TEMPLATE_HELP,
     THREADS,
     TOKENS,
     UPDATES,
@@ -48,6 +53,7 @@ from gce.app.options import (
     Choice,
     ChoiceOrOwn,
     ChoiceOrShare,
+    json_text,
 )
 from gce.app.settings.evaluation import EvaluationSettings
 from gce.app.settings.fields import Setting, section_of, setting, settings_in
@@ -166,6 +172,19 @@ class ModelSettings:
         "that decodes this model 1.2 times as fast or more, and the run keeps the choice (bfloat16 needs the extra hf)",
         flag="--precision",
         omit_default=True,
+    )
+    chat_template: str = setting("", NAME, TEMPLATE_HELP, flag="--chat-template", omit_default=True)
+    chat_template_kwargs: str = setting(
+        "",
+        TEMPLATE_ARGUMENTS,
+        TEMPLATE_ARGUMENTS_HELP,
+        flag="--chat-template-kwargs",
+        metavar="JSON",
+        converter=json_text,
+        omit_default=True,
+    )
+    template_date: str = setting(
+        "", DAY, TEMPLATE_DATE_HELP, flag="--template-date", metavar="YYYY-MM-DD", omit_default=True
     )
     load_in_4bit: bool = setting(
         False,

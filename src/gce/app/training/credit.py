@@ -88,6 +88,10 @@ def _cut(rollout: Rollout, model: Continuing) -> _Cut | None:
     text = cache(lambda token: model.text_of((token,)))
     ends = ends_of_segments([text(token) for token in ids])
     texts = [model.text_of(ids[:end]) for end in ends]
+    whole_text = rollout.judged.completion.text
+    # What the prompt began of the answer.
+    opening = whole_text.removesuffix(texts[-1]) if whole_text.endswith(texts[-1]) else ""
+    texts = [opening + each for each in texts]
     parts = [whole[len(before) :] for before, whole in zip(("", *texts), texts, strict=False)]
     return _Cut(rollout, ids, tuple(zip(ends, parts, strict=True)))
 

@@ -97,6 +97,8 @@ class EarlyStop:
         if rest.finish_reason == "error":
             return rest
         ids = (*(first.token_ids or ()), *(rest.token_ids or ()))
+        half = self._model.text_of(first.token_ids or ())
+        opening = first.text.removesuffix(half) if first.text.endswith(half) else ""  # What the prompt began of it.
         pairs = (
             (first.log_probabilities, rest.log_probabilities),
             (first.sampling_log_probabilities, rest.sampling_log_probabilities),
@@ -104,7 +106,7 @@ class EarlyStop:
         known, sampled = (None if one is None or other is None else (*one, *other) for one, other in pairs)
         return evolve(
             first,
-            text=self._model.text_of(ids),
+            text=opening + self._model.text_of(ids),
             finish_reason="length" if rest.finish_reason == "context" else rest.finish_reason,
             token_ids=ids,
             tokens=len(ids),

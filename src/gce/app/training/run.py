@@ -309,6 +309,8 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     model = _model(settings, task, given.model, watcher)
     if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
         settings = changed(settings, {"model.precision": model.info().precision})
+    if date := model.info().template_date:  # A resumed run writes the same prompts on another day.
+        settings = changed(settings, {"model.template_date": date})
     check_strategy(strategy, task, model, worked)
     if learned is None:
         layers = place_adapter(settings, task, model)
@@ -349,6 +351,11 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
         model.attach(run.config["layers"])
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
+    if (date := model.info().template_date) != settings.model.template_date:
+        raise BadInput(
+            f"the chat template of {_called(settings)} reads the date {date or 'no more'}, and read "
+            f"{settings.model.template_date or 'none'} when the run began: give the model as it was"
+        )
     algorithm = algorithm_of(settings, given)
     return Prepared(settings, task, verifier, evaluator, algorithm, model, worked, strategy, shifts, others)
 

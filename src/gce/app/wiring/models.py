@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import date
 from functools import cache, partial
 from importlib import resources
 from io import TextIOWrapper
@@ -23,10 +24,11 @@ from gce.adapters.models.commands import CommandModel
 from gce.adapters.models.formats.model_files import check_name
 from gce.adapters.models.functions import FunctionModel
 from gce.adapters.models.human import HumanModel
+from gce.adapters.models.requests import PLAIN_TEMPLATE
 from gce.adapters.models.servers.providers import PROVIDERS, key_variables, provider_rows
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app.options import nearest
-from gce.app.settings.records import TrainSettings, all_settings
+from gce.app.settings.records import ModelSettings, TrainSettings, all_settings
 from gce.app.settings.values import changed, flat_values
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
@@ -48,11 +50,13 @@ __all__ = [
     "MODEL_HELP",
     "SHIPPED_MODEL",
     "SMOLLM2",
+    "TEMPLATE_SETTINGS",
     "Backend",
     "Wanted",
     "backend_of",
     "backend_rows",
     "check_cost",
+    "check_no_template",
     "check_precision",
     "default_model",
     "find_learning_model",
@@ -82,6 +86,8 @@ _ON_TORCH = (
     "optimizer.bf16",
     "optimizer.learner_processes",
 )
+TEMPLATE_SETTINGS = ("chat_template", "chat_template_kwargs", "template_date")
+"""Of the section `model`: how the chat templates of local models are used."""
 AUTO_SAMPLER = "auto"
 _FEW_SEQUENCES = 8
 """With so many rollouts an iteration or more, a model samples itself.
@@ -181,6 +187,7 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
     backend = backend_of(name)
     if not backend.lowers:
         check_precision(settings.model.precision, name)
+    _check_template(settings.model, name, backend)
     _check_torch(settings, backend)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
         hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
@@ -259,6 +266,7 @@ def find_learning_model(
         model = find_model(evolve(settings, model=evolve(settings.model, precision=precision)), task)
     else:
         check_precision(settings.model.precision, name)
+        check_no_template(settings.model, name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
@@ -294,7 +302,7 @@ def _with_sampler(
     if name.startswith(HTTP):
         sampler: Model = _policy_sampler(name, settings)
     else:
-        settings = evolve(settings, model=evolve(settings.model, name=name))
+        settings = _on_the_day_of(model, evolve(settings, model=evolve(settings.model, name=name)))
         sampler = find_model(settings, task)
     if not isinstance(sampler, Sampler) or not isinstance(sampler, Adaptable):
         raise BadInput(f"sampler {name} takes no adapter: give one of the same base, such as {LLAMA}FILE.gguf")
@@ -303,10 +311,16 @@ def _with_sampler(
     return WithSampler(model, _sampled_by_workers(sampler, settings, say))
 
 
+def _on_the_day_of(model: Model, settings: TrainSettings) -> TrainSettings:
+    """Settings for the same model elsewhere, whose chat template reads the same date."""
+    return changed(settings, {"model.template_date": model.info().template_date})
+
+
 def _policy_sampler(url: str, settings: TrainSettings) -> Model:
     from gce.adapters.models.servers.policy_sampler import load_policy_sampler
 
     check_precision(settings.model.precision, url)
+    check_no_template(settings.model, url)
     given, folder = settings.model, settings.model.sampler_folder
     return load_policy_sampler(
         url, concurrency=given.concurrency, timeout=given.timeout, folder=Path(folder) if folder else None
@@ -336,6 +350,7 @@ def _sampled_by_workers(
     assert executor is not None
     if settings.model.precision == AUTO_PRECISION:  # What was measured here counts for all.
         settings = changed(settings, {"model.precision": model.info().precision})
+    settings = _on_the_day_of(model, settings)
     return OnWorkers(model, executor, partial(_sample_share, json.dumps(to_plain(settings))), learns=learns)
 
 
@@ -377,6 +392,24 @@ def check_precision(given: Precision, name: str) -> None:
         others = ", ".join(backend.written for backend in BACKENDS if backend.lowers)
         message = f"model {name} takes no {{model.precision}}: it is for {others}"
         raise SettingError("model.precision", FLOAT32, given, message)
+
+
+def check_no_template(given: Any, name: str, settings: Sequence[str] = TEMPLATE_SETTINGS[:2]) -> None:
+    """SettingError if one of these settings is given for a model that has its own way to write prompts."""
+    for setting in settings:
+        if value := getattr(given, setting):
+            message = f"model {name} takes no {{model.{setting}}}: it is for local models that are given by name"
+            raise SettingError(f"model.{setting}", "none", value, message)
+
+
+def _check_template(given: ModelSettings, name: str, backend: Backend) -> None:
+    """SettingError if the model takes no chat template, or there is no such file."""
+    if backend.load not in (_load_mlx, _load_torch, _load_llama, _load_onnx, _make):
+        check_no_template(given, name, TEMPLATE_SETTINGS)
+    if given.chat_template not in ("", PLAIN_TEMPLATE) and not Path(given.chat_template).is_file():
+        expected = f"{PLAIN_TEMPLATE} or the path of a Jinja file"
+        message = f"{{model.chat_template}} must be {expected}, found no file {given.chat_template!r}"
+        raise SettingError("model.chat_template", expected, given.chat_template, message)
 
 
 def _check_torch(settings: TrainSettings, backend: Backend) -> None:
@@ -480,13 +513,15 @@ def _load_llama(name: str, wanted: Wanted) -> Model:
     path = smollm2_weights() if name == SMOLLM2 else Path(name)
     from gce.adapters.models.backends.llama_cpp.model import load_llama_model
 
-    return load_llama_model(path, device=settings.model.device, threads=settings.model.threads)
+    model = settings.model
+    return load_llama_model(path, device=model.device, threads=model.threads, template=_template(model))
 
 
 def _load_onnx(name: str, wanted: Wanted) -> Model:
     from gce.adapters.models.backends.onnx.model import load_onnx_model
 
-    return load_onnx_model(Path(name.removeprefix(ONNX)), threads=wanted.settings.model.threads)
+    model = wanted.settings.model
+    return load_onnx_model(Path(name.removeprefix(ONNX)), threads=model.threads, template=_template(model))
 
 
 def _local(settings: TrainSettings) -> dict[str, Any]:
@@ -504,7 +539,15 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
         ),
         "seed": settings.seed,
         "threads": settings.model.threads,
+        "template": _template(settings.model),
     }
+
+
+def _template(given: ModelSettings) -> Any:
+    from gce.adapters.models.local.chat_template import TemplateSettings
+
+    day = date.fromisoformat(given.template_date) if given.template_date else date.today()
+    return TemplateSettings(given.chat_template, json.loads(given.chat_template_kwargs or "{}"), day)
 
 
 def _load_http(name: str, wanted: Wanted) -> Model:

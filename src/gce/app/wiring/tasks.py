@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from attrs import evolve
 
@@ -27,7 +28,7 @@ from gce.app.wiring.names import entry, is_given, name_of, plain_name
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Drawn, Listed, ProblemSource, Task
-from gce.domain.tasks.questions import fold_of
+from gce.domain.tasks.questions import Question, fold_of
 from gce.errors import BadInput
 
 __all__ = [
@@ -170,14 +171,34 @@ def _of_file(task: Task, source: str) -> Task:
 
 
 def find_preset(task: Task, preset: str) -> str:
-    """The preset's name, the task's first where none is given."""
-    if not preset:
-        return next(iter(task.presets))
+    """The preset's name, the task's first where none is given.
+
+    Raises:
+        BadInput: there is no such preset, or a row of its questions has text that no model can read.
+    """
+    preset = preset or next(iter(task.presets))
     if preset not in task.presets:
         known = ", ".join(task.presets)
         hint = nearest(preset, task.presets)
         raise BadInput(f"task {task.name} has no preset {preset!r}: choose one of {known}{hint}")
+    if isinstance(task.draw, Listed):
+        for tier, split in product(task.presets[preset], get_args(Split)):
+            for each in task.draw.instances(preset, tier.name, split):
+                _check_text(task, each)
     return preset
+
+
+def _check_text(task: Task, instance: Any) -> None:
+    """Raise BadInput, which names the row, if a question has half of a surrogate pair: UTF-8 cannot encode it."""
+    if not isinstance(instance, Question):
+        return
+    try:
+        json.dumps(instance.row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"task {task.name}, {task.audit.where(instance)}: expected text that UTF-8 can encode, got half of a "
+            f"surrogate pair, {error.object[error.start]!a}"
+        ) from None
 
 
 def find_task_and_preset(given: str) -> tuple[Task, str]:

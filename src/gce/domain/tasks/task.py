@@ -18,18 +18,23 @@ from gce.domain.text import counted
 from gce.domain.verdicts import Step, Verdict, Violation
 
 __all__ = [
+    "THINK_END",
+    "THINK_START",
     "Batched",
     "Draw",
     "Drawn",
     "Listed",
     "Task",
     "TaskTier",
+    "is_unfinished",
     "nothing_to_run",
     "of_listed",
     "verifier_failed",
     "without_thinking",
 ]
 
+THINK_START, THINK_END = "<think>", "</think>"
+"""What a model's thought stands between."""
 _SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Draw = Callable[[str, str, random.Random, Any], Any]
 """(preset, tier, generator, solve) -> instance. `solve` is an exact solver for tasks that need one, else None."""
@@ -91,8 +96,17 @@ def without_thinking(text: str) -> str:
 
     Some models' templates open the block in the prompt, so that only its end is in the text.
     """
-    _, ended, rest = text.rpartition("</think>")
-    return "" if not ended and text.lstrip().startswith("<think>") else rest
+    _, ended, rest = text.rpartition(THINK_END)
+    return "" if not ended and text.lstrip().startswith(THINK_START) else rest
+
+
+def is_unfinished(completion: Completion) -> bool:
+    """Whether a model began to think and wrote nothing after it, so that there is no answer to judge.
+
+    Of a server that reports reasoning apart from the text, the text is empty then.
+    """
+    text = completion.text.lstrip()
+    return (text.startswith(THINK_START) and THINK_END not in text) or (not text and bool(completion.reasoning))
 
 
 def nothing_to_run(_problem: Problem, _completion: Completion) -> Execution | None:
@@ -170,8 +184,11 @@ class Task:
     def judge(self, problem: Problem, completion: Completion, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
         """What `verify` says of the answer, which is never shown what the model thought first.
 
-        Where `verify` raises, it has failed, and the answer is neither right nor wrong for that.
+        A thought that does not end is unreadable, whatever `verify` would say. Where `verify` raises, it has failed,
+        and the answer is neither right nor wrong for that.
         """
+        if is_unfinished(completion):
+            return self._unfinished()
         try:
             return self.verify(problem, answer_of(completion), evidence)
         except Exception as error:  # It may be anybody's.
@@ -180,13 +197,19 @@ class Task:
     def judge_all(self, answers: Sequence[tuple[Problem, Completion]]) -> Iterator[tuple[Verdict, ...]]:
         """Verdicts on several answers, as `judge` gives them, in order."""
         if isinstance(self.verify, Batched):
-            yield from self.verify.all([(problem, answer_of(completion)) for problem, completion in answers])
+            finished = [(about, answer_of(each)) for about, each in answers if not is_unfinished(each)]
+            verdicts = iter(self.verify.all(finished) if finished else ())
+            yield from (self._unfinished() if is_unfinished(each) else next(verdicts) for _, each in answers)
         else:
             yield from (self.judge(problem, completion) for problem, completion in answers)
 
     def judge_steps(self, problem: Problem, text: str) -> tuple[Step, ...]:
         """What is to be said of the written steps, without those of what the model thought first, as in `judge`."""
         return self.teaching.check_steps(problem, without_thinking(text))
+
+    def _unfinished(self) -> tuple[Verdict, ...]:
+        reason = Violation("unfinished-thought", f"the text ends before {THINK_END}: it has no answer")
+        return (Verdict("unreadable", 0.0, self.name, "", violations=(reason,)),)
 
 
 def verifier_failed(evaluator: str, error: Exception) -> Verdict:

@@ -30,7 +30,7 @@ except ImportError as error:
 
 __all__ = ["directory_of_gguf"]
 
-_VERSION = 1
+_VERSION = 2
 """Version of the converted files; files of another version are converted again."""
 _QUANTIZATIONS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _MODULES = {
@@ -47,6 +47,8 @@ _MODULES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_ENDS = ("eos", "eot", "eom")
+"""End of text, of turn and of message."""
 _CONTROL, _USER_DEFINED = 3, 4
 """Types of tokens that are matched literally in a text."""
 
@@ -118,6 +120,15 @@ class _Facts:
     def has(self, name: str) -> bool:
         return name in self._values
 
+    def token(self, kind: str) -> int | None:
+        """Return the id of a special token, such as `eos`, None if the file names none; ValueError if it is none."""
+        if not self.has(name := f"tokenizer.ggml.{kind}_token_id"):
+            return None
+        found, tokens = int(self.get(name, int)), self.get("tokenizer.ggml.tokens", list)
+        if not 0 <= found < len(tokens):
+            raise ValueError(f"{name} is {found}, which is not among its {len(tokens):,} tokens")
+        return found
+
 
 def _opened(path: Path) -> Any:
     try:
@@ -142,6 +153,10 @@ def _config(facts: _Facts) -> dict[str, Any]:
     size = facts.get("llama.attention.key_length", int, width // max(1, heads))
     if facts.get("llama.rope.dimension_count", int, size) != size:
         raise ModelError(f"{facts.path} applies RoPE to a part of each head, expected all {size} dimensions")
+    # Without all of them, a model that ends its turns with another token than its texts would go on.
+    ends = [each for each in map(facts.token, _ENDS) if each is not None]
+    if not ends:
+        raise ModelError(f"expected tokenizer.ggml.eos_token_id in the metadata of {facts.path}, it is missing")
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -155,10 +170,9 @@ def _config(facts: _Facts) -> dict[str, Any]:
         "max_position_embeddings": facts.get("llama.context_length", int),
         "rms_norm_eps": facts.get("llama.attention.layer_norm_rms_epsilon", float),
         "rope_theta": facts.get("llama.rope.freq_base", float, 10000.0),
-        "vocab_size": len(facts.get("tokenizer.ggml.tokens", list)),
         "tie_word_embeddings": True,  # Unless the tensors include a separate head.
-        "bos_token_id": facts.get("tokenizer.ggml.bos_token_id", int, 0),
-        "eos_token_id": facts.get("tokenizer.ggml.eos_token_id", int),
+        "bos_token_id": facts.token("bos"),
+        "eos_token_id": ends[0] if len(ends) == 1 else ends,
     }
 
 
@@ -186,6 +200,7 @@ def _weights(facts: _Facts, tensors: Any, config: dict[str, Any]) -> dict[str, A
     expected = 2 + (not config["tie_word_embeddings"]) + 9 * config["num_hidden_layers"]
     if len(found) != expected:
         raise ModelError(f"{facts.path} has {len(found)} tensors, expected {expected}")
+    config["vocab_size"] = len(found["model.embed_tokens.weight"])
     return found
 
 
@@ -226,26 +241,40 @@ def _tokenizer(facts: _Facts) -> dict[str, Any]:
         "byte_fallback": False,
         "ignore_merges": cut == "llama-bpe",
     }
+    bos, eos, pad = map(facts.token, ("bos", "eos", "padding"))
+    begins = bos is not None and facts.get("tokenizer.ggml.add_bos_token", bool, cut == "llama-bpe")
     whole = {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": _SPLITS[cut]},
-        "post_processor": None,
+        "post_processor": _begins_with(tokens[bos], bos) if begins and bos is not None else None,
         "decoder": _BYTES,
         "model": model,
     }
-    end = tokens[facts.get("tokenizer.ggml.eos_token_id", int)]
+    named = {"bos_token": bos, "eos_token": eos, "pad_token": eos if pad is None else pad}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": tokens[facts.get("tokenizer.ggml.bos_token_id", int, 0)],
-        "eos_token": end,
-        "pad_token": end,
+        **{kind: tokens[i] for kind, i in named.items() if i is not None},
         "clean_up_tokenization_spaces": False,
     }
-    if facts.has("tokenizer.chat_template"):
-        settings["chat_template"] = facts.get("tokenizer.chat_template", str)
+    keys = {"default": "tokenizer.chat_template", "tool_use": "tokenizer.chat_template.tool_use"}
+    templates = {name: facts.get(key, str) for name, key in keys.items() if facts.has(key)}
+    if templates:
+        several = [{"name": name, "template": template} for name, template in templates.items()]
+        settings["chat_template"] = templates.get("default", several) if len(templates) == 1 else several
     return {"tokenizer.json": whole, "tokenizer_config.json": settings}
+
+
+def _begins_with(token: str, i: int) -> dict[str, Any]:
+    """Return the step of a tokenizer that puts a token before texts which are no conversations."""
+    single: list[dict[str, Any]] = [
+        {"SpecialToken": {"id": token, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    special = {token: {"id": token, "ids": [i], "tokens": [token]}}
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
 
 
 def _write(directory: Path, files: Mapping[str, Any], weights: dict[str, Array]) -> None:

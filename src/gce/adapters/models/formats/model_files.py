@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from gce.adapters.system.input_files import open_input
+from gce.adapters.system.input_files import open_input, parse_json, read_input
 from gce.errors import BadInput, ModelError, one_line
 
-__all__ = ["check_name", "check_speaks", "directory_digest", "file_digest", "find_directory"]
+__all__ = ["check_name", "directory_digest", "end_tokens", "file_digest", "find_directory", "read_settings"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
@@ -45,12 +46,25 @@ def check_name(name: str) -> None:
             raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
 
 
-def check_speaks(name: str, *, template: bool, end: int | None) -> None:
-    """Raise ModelError if a model cannot hold a conversation: it has no chat template, or no end-of-turn token."""
-    if not template:
-        raise ModelError(f"expected a model with a chat template, {name!r} has none")
-    if end is None:
-        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file such as config.json; empty if there is no file.
+
+    Raises:
+        BadInput: it cannot be read, or is not JSON.
+        ModelError: it is another value than an object.
+    """
+    found = parse_json(read_input(path, 1 << 20), str(path)) if path.is_file() else {}
+    if not isinstance(found, dict):
+        raise ModelError(f"expected a JSON object in {path}, got {found!r:.60}")
+    return found
+
+
+def end_tokens(directory: Path) -> set[int]:
+    """Return the end tokens that config.json and generation_config.json name."""
+    configs = [read_settings(directory / name) for name in ("config.json", "generation_config.json")]
+    named = [each.get("eos_token_id") for each in (*configs, configs[0].get("text_config") or {})]
+    several = [each for some in named for each in (some if isinstance(some, list) else [some])]
+    return {each for each in several if isinstance(each, int)}
 
 
 def directory_digest(directory: Path, weights: Iterable[Path] = ()) -> str:

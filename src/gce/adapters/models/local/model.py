@@ -6,6 +6,7 @@ Independent of tasks, verdicts and files.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from attrs import evolve
 
+from gce.adapters.models.local.chat_format import ChatFormat
 from gce.adapters.models.local.continuous_batching import Job, Rollout
 from gce.adapters.models.local.hidden_state_cache import HiddenStates
 from gce.adapters.models.local.token_sampling import Array
@@ -22,9 +24,8 @@ from gce.adapters.models.local.token_sequences import (
     examples_of,
     normalized,
     step_metrics,
-    template_messages,
 )
-from gce.adapters.models.requests import all_different, cut_before, no_room
+from gce.adapters.models.requests import all_different, cut_before, no_room, reply_after
 from gce.adapters.system.process import trim_heap
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, Objective, TrainingBatch, UpdateReport
@@ -146,36 +147,29 @@ class LocalSampler:
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"sample", "score"})
 
     def __init__(
-        self,
-        engine: SamplingEngine,
-        tokenizer: Any,
-        *,
-        end: int,
-        stop: Iterable[int],
-        context: int | None,
-        note: str = "",
-        precision: str = "",
+        self, engine: SamplingEngine, chat: ChatFormat, *, context: int | None, note: str = "", precision: str = ""
     ) -> None:
-        """Make a model that ends its turns with the token `end`, and stops at each token of `stop`.
+        """Make a model that converses in the format `chat`.
 
-        `tokenizer` is one of transformers', or wraps one. `context` is the maximum number of tokens of a prompt and its
-        completion together; None sets no limit. `note` describes a change to the model that its user may not expect.
-        `precision` is that of the engine's sampling, where it can be chosen.
+        `context` is the maximum number of tokens of a prompt and its completion together; None sets no limit. `note`
+        describes a change to the model that its user may not expect. `precision` is that of the engine's sampling,
+        where it can be chosen.
         """
         self.engine: SamplingEngine = engine
         self._context = context
         self._room = context or sys.maxsize
         self._note = note
         self._precision = precision
-        self._tokenizer = tokenizer
-        self._end = end
-        self._stop = frozenset(stop)
+        self._tokenizer = chat.tokenizer
+        self._template = chat.template
+        self._end = chat.end
+        self._stop = chat.stop
         self._roll_out: RollOut | None = None
 
     def info(self) -> ModelInfo:
-        """See `gce.ports.model.Model`. The identity is a SHA-256 of the base's files and the adapter."""
+        """See `gce.ports.model.Model`. The identity is a SHA-256 of base, adapter and a changed chat template."""
         return ModelInfo(
-            identity=self.engine.digest(),
+            identity=self._identity(),
             capabilities=self.capabilities,
             parameters=self.engine.total_parameters,
             trainable_parameters=self.engine.trainable_parameters,
@@ -185,6 +179,7 @@ class LocalSampler:
             context=self._context,
             note=self._note,
             precision=self._precision,
+            template_date=self._template.day,
         )
 
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
@@ -195,6 +190,10 @@ class LocalSampler:
         """Return `text` as the model would generate it, with the end token if `end`."""
         return (*self._tokenizer.encode(text, add_special_tokens=False), *([self._end] if end else []))
 
+    def opening_of(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """See `gce.ports.model.Opening`."""
+        return self._template.opening(messages, tools)
+
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Updates during the iteration do not affect the completions."""
         return self.continued(requests, {})
@@ -203,17 +202,17 @@ class LocalSampler:
         self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
     ) -> Iterator[Completion]:
         """See `gce.ports.model.Continuing`."""
-        return self._completions(*self._asked(requests, begun), self._sampler(), self.engine.digest())
+        return self._completions(*self._asked(requests, begun), self._sampler(), self._identity())
 
     def deal(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
         """See `gce.ports.model.Dealing`."""
         asked, too_long = self._asked(requests, {})
-        shares = [[asked[place][0] for place in share] for share in self.engine.deal([job for _, job in asked])]
+        shares = [[asked[place][0] for place in share] for share in self.engine.deal([job for _, job, _ in asked])]
         return [*shares, *([request] for request, _ in too_long)]
 
     def sample_share(self, share: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Dealing`."""
-        return self._completions(*self._asked(share, {}), self._sampler(), self.engine.digest(), whole=True)
+        return self._completions(*self._asked(share, {}), self._sampler(), self._identity(), whole=True)
 
     def text_of(self, tokens: Sequence[int]) -> str:
         """See `gce.ports.model.Continuing`. Other special tokens stay visible, so that the text shows everything."""
@@ -229,7 +228,7 @@ class LocalSampler:
 
     def _conversation(self, messages: Sequence[Message], continuation: str) -> tuple[tuple[int, ...], int]:
         """Return the tokens of a prompt and its continuation, and the length of the prompt."""
-        prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
+        prompt, written = self.prompt_tokens(messages), self._reply_tokens(messages, continuation)
         length = len(prompt) + len(written)
         if length > self._room:
             raise ModelError(f"expected at most {self._room:,} tokens, the context of the model, got {length:,}")
@@ -238,11 +237,16 @@ class LocalSampler:
     def _through_template(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
     ) -> tuple[int, ...]:
-        shown = {"tools": [dict(tool) for tool in tools]} if tools else {}
-        found = self._tokenizer.apply_chat_template(
-            template_messages(messages), add_generation_prompt=add_generation_prompt, return_dict=False, **shown
-        )
-        return tuple(found)
+        text = self._template.render(messages, tools, add_generation_prompt=add_generation_prompt)
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _reply_tokens(self, messages: Sequence[Message], text: str) -> tuple[int, ...]:
+        """Return the tokens of a whole reply to the messages, after what their prompt begins of it."""
+        return self.text_tokens(reply_after(self.opening_of(messages), text), end=True)
+
+    def _identity(self) -> str:
+        weights, changed = self.engine.digest(), self._template.digest
+        return hashlib.sha256(f"{weights} asked by {changed}".encode()).hexdigest() if changed else weights
 
     def _sampler(self) -> RollOut:
         if self._roll_out is None:
@@ -251,25 +255,30 @@ class LocalSampler:
 
     def _asked(
         self, requests: Sequence[SampleRequest], begun: Mapping[str, tuple[int, ...]]
-    ) -> tuple[list[tuple[SampleRequest, Job]], list[tuple[SampleRequest, tuple[int, ...]]]]:
-        """Return the requests with their jobs, and those whose prompts leave no room with these prompts."""
-        tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
+    ) -> tuple[list[tuple[SampleRequest, Job, str]], list[tuple[SampleRequest, tuple[int, ...]]]]:
+        """Return the requests with their jobs and what their prompts begin of the answers.
+
+        And those whose prompts leave no room, with these prompts.
+        """
+        prompts: dict[tuple[Message, ...], tuple[tuple[int, ...], str]] = {}
         asked, too_long = [], []
         for request in all_different(requests):
-            if request.messages not in tokens:
-                tokens[request.messages] = self.prompt_tokens(request.messages)
-            prompt = (*tokens[request.messages], *begun.get(request.key, ()))
+            if request.messages not in prompts:
+                prompts[request.messages] = self.prompt_tokens(request.messages), self.opening_of(request.messages)
+            tokens, opening = prompts[request.messages]
+            prompt = (*tokens, *begun.get(request.key, ()))
             room = self._room - len(prompt)
             if room < 1:
                 too_long.append((request, prompt))
             else:
                 limit = min(request.max_tokens, room)
-                asked.append((request, Job(prompt, request.seed, request.temperature, limit, self._ends(request))))
+                job = Job(prompt, request.seed, request.temperature, limit, self._ends(request))
+                asked.append((request, job, "" if request.key in begun else opening))
         return asked, too_long
 
     def _completions(
         self,
-        asked: Sequence[tuple[SampleRequest, Job]],
+        asked: Sequence[tuple[SampleRequest, Job, str]],
         too_long: Sequence[tuple[SampleRequest, tuple[int, ...]]],
         roll_out: RollOut,
         policy: str,
@@ -278,9 +287,9 @@ class LocalSampler:
     ) -> Iterator[Completion]:
         for request, prompt in too_long:
             yield no_room(request, prompt, self._room, policy)
-        for rollout in roll_out([job for _, job in asked], whole=whole):
-            request, job = asked[rollout.job]
-            yield self._completion(request, job.prompt, rollout, policy)
+        for rollout in roll_out([job for _, job, _ in asked], whole=whole):
+            request, job, opening = asked[rollout.job]
+            yield self._completion(request, job.prompt, opening, rollout, policy)
 
     def _ends(self, request: SampleRequest) -> Callable[[Sequence[int]], bool] | None:
         """Return a test for tokens whose text contains one of the request's stop strings near its end."""
@@ -295,10 +304,12 @@ class LocalSampler:
 
         return ended
 
-    def _completion(self, request: SampleRequest, prompt: tuple[int, ...], rollout: Rollout, policy: str) -> Completion:
+    def _completion(
+        self, request: SampleRequest, prompt: tuple[int, ...], opening: str, rollout: Rollout, policy: str
+    ) -> Completion:
         return Completion(
             key=request.key,
-            text=cut_before(self.text_of(rollout.tokens), request.stop),
+            text=opening + cut_before(self.text_of(rollout.tokens), request.stop),
             finish_reason="stop" if rollout.stopped else "length",
             policy=policy,
             prompt_token_ids=prompt,
@@ -326,18 +337,10 @@ class LocalModel(AdaptableLocalSampler):
     engine: Engine
 
     def __init__(
-        self,
-        engine: Engine,
-        tokenizer: Any,
-        *,
-        end: int,
-        stop: Iterable[int],
-        context: int | None,
-        note: str = "",
-        precision: str = "",
+        self, engine: Engine, chat: ChatFormat, *, context: int | None, note: str = "", precision: str = ""
     ) -> None:
         """See `LocalSampler`."""
-        super().__init__(engine, tokenizer, end=end, stop=stop, context=context, note=note, precision=precision)
+        super().__init__(engine, chat, context=context, note=note, precision=precision)
         self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
 
     def attach(self, layers: Sequence[int]) -> None:

@@ -15,9 +15,11 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from gce.adapters.models.local.token_sampling import Array
+from gce.adapters.models.requests import reply_after
 from gce.domain.completions import Completion
 from gce.domain.learning import Objective, Trace, Turn
 from gce.domain.problems import Message
+from gce.ports.model import Opening
 
 __all__ = [
     "Example",
@@ -202,7 +204,8 @@ def _from_text(
 ) -> tuple[int, ...]:
     if messages[-1].tool_calls:  # Only the template knows how to write a call.
         return tokenizer.turn_tokens(messages, trace.tools)
-    return tokenizer.text_tokens(completion.text, end=completion.finish_reason == "stop")
+    opening = tokenizer.opening_of(messages[:-1], trace.tools) if isinstance(tokenizer, Opening) else ""
+    return tokenizer.text_tokens(reply_after(opening, completion.text), end=completion.finish_reason == "stop")
 
 
 def _example(sequence: Sequence[_Written], weight: float) -> Example:

@@ -7,7 +7,7 @@ under the weights that generated them, which is what an importance ratio with `c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from attrs import evolve, frozen
@@ -16,7 +16,8 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
-from gce.ports.model import Adaptable, Freezable, Learner, Probe, Sampler, Scorer
+from gce.domain.tasks.task import THINK_START
+from gce.ports.model import Adaptable, Freezable, Learner, Opening, Probe, Sampler, Scorer
 
 __all__ = ["AdaptableSampler", "FullModel", "WithSampler"]
 
@@ -59,7 +60,7 @@ class WithSampler:
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`."""
         self._take_adapter()
-        return _Labelled(self.info(), self._sampler).sample(requests)
+        return _Labelled(self.info(), self._sampler, self._opening_of()).sample(requests)
 
     def frozen(self) -> Sampler:
         """See `gce.ports.model.Freezable`.
@@ -70,7 +71,10 @@ class WithSampler:
         self._take_adapter()
         if not isinstance(self._sampler, Freezable):
             raise TypeError(f"{type(self._sampler).__name__} samples with the weights of the moment alone")
-        return _Labelled(self.info(), self._sampler.frozen())
+        return _Labelled(self.info(), self._sampler.frozen(), self._opening_of())
+
+    def _opening_of(self) -> Callable[[Sequence[Message]], str]:
+        return self._learner.opening_of if isinstance(self._learner, Opening) else lambda _messages: ""
 
     def _take_adapter(self) -> None:
         if not self._current and self._learner.info().adapted_layers:
@@ -109,10 +113,14 @@ class WithSampler:
 
 @frozen(eq=False)
 class _Labelled:
-    """A sampler whose completions tell another identity. Has `Sampler` of `gce.ports.model`."""
+    """A sampler whose completions tell another identity. Has `Sampler` of `gce.ports.model`.
+
+    A server may leave out what the prompt begins of an answer, so that a thought would pass for the answer.
+    """
 
     _info: ModelInfo
     _sampler: Sampler
+    _opening_of: Callable[[Sequence[Message]], str]
 
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`."""
@@ -120,4 +128,9 @@ class _Labelled:
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`."""
-        return (evolve(completion, policy=self._info.identity) for completion in self._sampler.sample(requests))
+        prompts = {request.key: request.messages for request in requests}
+        for completion in self._sampler.sample(requests):
+            answered = completion.finish_reason in ("stop", "length") and not completion.reasoning
+            begun = not answered or completion.text.lstrip().startswith(THINK_START)
+            opening = "" if begun else self._opening_of(prompts[completion.key])
+            yield evolve(completion, policy=self._info.identity, text=opening + completion.text)

@@ -17,7 +17,9 @@ from gce.adapters.models.backends.llama_cpp.library import MAX_TOKENS, Context, 
 from gce.adapters.models.backends.llama_cpp.lora import adapter_of, write_adapter
 from gce.adapters.models.backends.llama_cpp.tokenizer import GgufTokenizer
 from gce.adapters.models.formats.adapter_files import LowRank
-from gce.adapters.models.formats.model_files import check_speaks, file_digest
+from gce.adapters.models.formats.model_files import file_digest
+from gce.adapters.models.local.chat_format import chat_format
+from gce.adapters.models.local.chat_template import TemplateSettings
 from gce.adapters.models.local.continuous_batching import Job, Rollout, all_together, roll_out
 from gce.adapters.models.local.model import AdaptableLocalSampler, RollOut
 from gce.adapters.system.process import usable_cores
@@ -32,7 +34,12 @@ _MOST_SEQUENCES = 256
 
 
 def load_llama_model(
-    path: Path, *, device: str | None = None, threads: int | None = None, max_batch: int = 64
+    path: Path,
+    *,
+    device: str | None = None,
+    threads: int | None = None,
+    max_batch: int = 64,
+    template: TemplateSettings | None = None,
 ) -> AdaptableLocalSampler:
     """Load a GGUF file of any architecture that llama.cpp generates text with.
 
@@ -41,6 +48,7 @@ def load_llama_model(
         device: `cpu` keeps off a GPU; None uses one if llama-cpp-python was built for it.
         threads: CPU threads; None for one per usable core. The number may change the last bits of results.
         max_batch: maximum sequences per sampling batch; fewer if their keys and values exceed 2 GiB.
+        template: which chat template is used, and how; None for the file's own.
 
     Raises:
         ModelError: the file is missing, or no model that can hold a conversation.
@@ -48,12 +56,9 @@ def load_llama_model(
     digest = file_digest(path)
     model = GgufModel(path, gpu=device != "cpu")
     tokenizer = GgufTokenizer(model)
-    check_speaks(str(path), template=bool(tokenizer.template), end=tokenizer.end)
-    assert tokenizer.end is not None
+    chat = chat_format(str(path), tokenizer, template, ends=tokenizer.ends, rows=None)
     engine = LlamaEngine(model, digest=digest, threads=threads or usable_cores(), max_batch=max_batch)
-    return AdaptableLocalSampler(
-        engine, tokenizer, end=tokenizer.end, stop={tokenizer.end, *tokenizer.stop}, context=model.context or None
-    )
+    return AdaptableLocalSampler(engine, chat, context=model.context or None)
 
 
 class LlamaEngine:

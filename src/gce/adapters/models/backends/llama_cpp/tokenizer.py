@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llama_cpp as api
-from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
 from gce.adapters.models.backends.llama_cpp.library import GgufModel
 
@@ -18,20 +17,32 @@ class GgufTokenizer:
     """Text to tokens and back."""
 
     def __init__(self, model: GgufModel) -> None:
-        self._model = model
         self._vocabulary = model.vocabulary
-        end, begin = (int(find(self._vocabulary)) for find in (api.llama_vocab_eos, api.llama_vocab_bos))
-        self.end: int | None = None if end < 0 else end
-        """The end token; None if the file names none."""
-        self.stop = [i for i in range(model.tokens) if api.llama_vocab_is_eog(self._vocabulary, i)]
-        """All tokens that end a turn or a text."""
-        template = api.llama_model_chat_template(model.pointer, None)
-        self.template: str = (template or b"").decode()
-        """The chat template; empty if the file has none."""
-        shown = {"eos_token": self._text(end), "bos_token": self._text(begin)}
-        self._prompt, self._whole = (
-            Jinja2ChatFormatter(self.template, **shown, add_generation_prompt=prompt) for prompt in (True, False)
+        tokens = range(model.tokens)
+        named = {
+            "bos_token": api.llama_vocab_bos(self._vocabulary),
+            "eos_token": api.llama_vocab_eos(self._vocabulary),
+            "pad_token": api.llama_vocab_pad(self._vocabulary),
+        }
+        self.bos_token_id, self.eos_token_id = (
+            None if named[kind] < 0 else int(named[kind]) for kind in ("bos_token", "eos_token")
         )
+        self.ends = [i for i in tokens if api.llama_vocab_is_eog(self._vocabulary, i)]
+        """All tokens that end a turn or a text."""
+        self.all_special_ids = [i for i in tokens if api.llama_vocab_is_control(self._vocabulary, i)]
+        self.added_tokens_decoder: dict[int, Any] = {}
+        self.special_tokens_map = {kind: self._text(int(i)) for kind, i in named.items() if i >= 0}
+        templates = {name: api.llama_model_chat_template(model.pointer, name) for name in (None, b"tool_use")}
+        self.chat_template = {
+            (name or b"default").decode(): found.decode(errors="replace") for name, found in templates.items() if found
+        }
+        """The chat templates by name; empty if the file has none."""
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return all tokens by the text that the file has for them."""
+        count = api.llama_vocab_n_tokens(self._vocabulary)
+        texts = (api.llama_vocab_get_text(self._vocabulary, i) for i in range(count))
+        return {text.decode(errors="replace"): i for i, text in enumerate(texts)}
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the tokens of a text; special tokens that it spells out are read as such."""
@@ -56,13 +67,5 @@ class GgufTokenizer:
                 return space.raw[:size].decode(errors="replace")
             room = -size
 
-    def apply_chat_template(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool, **shown: Any
-    ) -> list[int]:
-        """Return the tokens of a conversation; `shown` may hold `tools`."""
-        formatter = self._prompt if add_generation_prompt else self._whole
-        text = formatter(messages=list(messages), tools=shown.get("tools")).prompt
-        return self.encode(text, add_special_tokens=False)
-
     def _text(self, token: int) -> str:
-        return "" if token < 0 else self.decode([token], skip_special_tokens=False)
+        return self.decode([token], skip_special_tokens=False)

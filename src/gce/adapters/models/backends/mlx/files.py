@@ -16,7 +16,7 @@ from mlx_lm.utils import _get_classes, dequantize_model, load_model, load_tokeni
 from gce.adapters.models.backends.mlx.config import read_config
 from gce.adapters.models.backends.mlx.llama import llama_weights
 from gce.adapters.models.backends.numpy.llama import LlamaWeights
-from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
+from gce.adapters.models.formats.model_files import directory_digest, end_tokens, find_directory
 from gce.errors import ModelError, one_line
 
 __all__ = ["Base", "Weights", "load_base", "load_weights"]
@@ -44,6 +44,8 @@ class Base:
 
     weights: Weights
     tokenizer: Any
+    ends: frozenset[int]
+    """End tokens that the files name."""
 
 
 _IN_USE: WeakValueDictionary[tuple[str, bool], Weights] = WeakValueDictionary()
@@ -54,7 +56,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     """Load a base model from a directory in the Hugging Face layout, or from the hub by name.
 
     With `single_precision`, all weights are converted to float32. Weights that are in use are not loaded again. Raises
-    ModelError if the model does not exist or cannot hold a conversation.
+    ModelError if the model does not exist.
     """
     name = str(path_or_repo)
     directory = find_directory(path_or_repo)
@@ -66,8 +68,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         raise
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
-    check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
-    return Base(_IN_USE.setdefault(place, weights), tokenizer)
+    return Base(_IN_USE.setdefault(place, weights), tokenizer, frozenset(end_tokens(directory)))
 
 
 def load_weights(directory: Path, arguments: Mapping[str, Any]) -> tuple[nn.Module, Mapping[str, Any]]:

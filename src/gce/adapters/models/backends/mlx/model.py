@@ -22,6 +22,8 @@ from gce.adapters.models.backends.numpy.learner import NumpyLearner
 from gce.adapters.models.backends.numpy.llama import merge
 from gce.adapters.models.backends.numpy.precision import Lowered, chosen_precision
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
+from gce.adapters.models.local.chat_format import chat_format
+from gce.adapters.models.local.chat_template import TemplateSettings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
 from gce.adapters.models.local.token_sampling import Array
@@ -63,6 +65,7 @@ def load_mlx_model(
     max_batch: int = 128,
     threads: int | None = None,
     precision: Precision = FLOAT32,
+    template: TemplateSettings | None = None,
 ) -> LocalModel:
     """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
@@ -76,6 +79,7 @@ def load_mlx_model(
         threads: CPU threads; None for one per usable core. The number does not change any result.
         precision: of the matrix products with which a plain Llama samples on a CPU under Linux. `bfloat16` needs torch;
             `auto` takes it if it is there, at least 1.2 times as fast, and accurate enough.
+        template: which chat template is used, and how; None for the model's own.
 
     On a CPU under Linux, weights are float32, and a plain Llama samples and, without dropout, learns with numpy. A fast
     BLAS, if installed, serves mlx for everything else. mlx's compiler is turned off, and all threads of the process
@@ -100,14 +104,15 @@ def load_mlx_model(
         # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no measurable gain.
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)
+    config = base.weights.config
+    rows = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+    chat = chat_format(str(path_or_repo), base.tokenizer, template, ends=base.ends, rows=rows)
     adapter = Adapter(twin(base.weights.model), lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
     lowered, said = chosen_precision(base.weights.plain, precision)
     engine = MlxEngine(base, adapter, max_batch=max_batch, threads=threads, blas=blas, lowered=lowered)
     return LocalModel(
         engine,
-        base.tokenizer,
-        end=int(base.tokenizer.eos_token_id),
-        stop=map(int, base.tokenizer.eos_token_ids),
+        chat,
         context=base.weights.context,
         note="; ".join(filter(None, (base.weights.note, said))),
         precision=FLOAT32 if lowered is None else BFLOAT16,

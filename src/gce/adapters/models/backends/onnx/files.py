@@ -9,8 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.adapters.models.formats.model_files import directory_digest
-from gce.adapters.system.input_files import parse_json, read_input
+from gce.adapters.models.formats.model_files import directory_digest, read_settings
 from gce.errors import MissingExtra, ModelError, one_line
 
 try:
@@ -32,8 +31,6 @@ class OnnxFiles:
     digest: str
     """SHA-256 of config.json, model.onnx and its external data."""
     parameters: int
-    ends: tuple[int, ...]
-    """End tokens of config.json and generation_config.json."""
     context: int | None
 
 
@@ -54,13 +51,11 @@ def examine_directory(directory: Path) -> OnnxFiles:
         raise ModelError(f"{graph} is not an ONNX model: {one_line(error)}") from error
     named = {each.value for tensor in _tensors(model) for each in tensor.external_data if each.key == "location"}
     weights = {graph, *(_inside(directory, location) for location in named)}
-    config, generation = (_settings(directory / name) for name in ("config.json", "generation_config.json"))
-    context = config.get("max_position_embeddings")
+    context = read_settings(directory / "config.json").get("max_position_embeddings")
     return OnnxFiles(
         graph=graph,
         digest=directory_digest(directory, weights),
         parameters=sum(prod(each.dims) for each in model.graph.initializer if each.data_type not in _NOT_WEIGHTS),
-        ends=(*_ends(config), *_ends(generation)),
         context=context if isinstance(context, int) and context > 0 else None,
     )
 
@@ -88,15 +83,3 @@ def _tensors(message: Any) -> Iterator[Any]:
         if field.message_type is not None:
             for part in (value,) if hasattr(value, "ListFields") else value:
                 yield from _tensors(part)
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    found = parse_json(read_input(path, 1 << 20), str(path)) if path.is_file() else {}
-    if not isinstance(found, dict):
-        raise ModelError(f"expected a JSON object in {path}, got {found!r:.60}")
-    return found
-
-
-def _ends(config: dict[str, Any]) -> list[int]:
-    found = config.get("eos_token_id")
-    return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, int)]

@@ -12,7 +12,9 @@ import numpy as np
 
 from gce.adapters.models.backends.onnx.files import OnnxFiles, examine_directory
 from gce.adapters.models.backends.onnx.graph import Cache, DecoderGraph
-from gce.adapters.models.formats.model_files import check_speaks
+from gce.adapters.models.formats.model_files import end_tokens
+from gce.adapters.models.local.chat_format import chat_format
+from gce.adapters.models.local.chat_template import TemplateSettings
 from gce.adapters.models.local.continuous_batching import Job, Rollout, all_together, roll_out
 from gce.adapters.models.local.model import LocalSampler, RollOut
 from gce.adapters.models.local.token_sampling import Array, draw
@@ -30,11 +32,13 @@ _CACHE_BYTES = 2**30
 """Maximum bytes of keys and values of a batch, unless one sequence takes more. A step holds them twice."""
 
 
-def load_onnx_model(directory: Path, *, threads: int | None = None, max_batch: int = 64) -> LocalSampler:
+def load_onnx_model(
+    directory: Path, *, threads: int | None = None, max_batch: int = 64, template: TemplateSettings | None = None
+) -> LocalSampler:
     """Load a decoder and its tokenizer from a directory in optimum's layout.
 
     `threads` are those of the CPU, by default one per usable core; their number may change the last bits of results.
-    `max_batch` is the maximum number of sequences per sampling batch.
+    `max_batch` is the maximum number of sequences per sampling batch; `template` says which chat template is used.
 
     Raises:
         ModelError: the directory holds no such decoder, or none that can hold a conversation.
@@ -45,10 +49,9 @@ def load_onnx_model(directory: Path, *, threads: int | None = None, max_batch: i
         tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a tokenizer from {str(directory)!r}: {one_line(error)}") from error
-    end = tokenizer.eos_token_id
-    check_speaks(str(directory), template=bool(tokenizer.chat_template), end=end)
     engine = OnnxEngine(DecoderGraph(files.graph, threads=threads or usable_cores()), files, max_batch=max_batch)
-    return LocalSampler(engine, tokenizer, end=end, stop={end, *files.ends}, context=files.context)
+    chat = chat_format(str(directory), tokenizer, template, ends=end_tokens(directory), rows=engine.vocabulary)
+    return LocalSampler(engine, chat, context=files.context)
 
 
 class OnnxEngine:
@@ -63,6 +66,7 @@ class OnnxEngine:
         self._graph, self._files = graph, files
         self.blocks, self.total_parameters = graph.blocks, files.parameters
         whole = next(graph.read((0, 1)))[0][-1:]
+        self.vocabulary = whole.shape[-1]
         alone, beside = (_after([(0,), (1, 0, 1)][:rows], graph) for rows in (1, 2))
         if not _same(alone, whole):
             raise graph.unlike("logits with a cache differ from those without")

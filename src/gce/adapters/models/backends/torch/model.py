@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
+from gce.adapters.models.formats.model_files import directory_digest, end_tokens, find_directory
+from gce.adapters.models.local.chat_format import chat_format
+from gce.adapters.models.local.chat_template import TemplateSettings
 from gce.adapters.models.local.continuous_batching import Job, all_together, roll_out
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
@@ -52,6 +54,7 @@ def load_torch_model(
     bf16: bool = False,
     gradient_checkpointing: bool = False,
     processes: int = 1,
+    template: TemplateSettings | None = None,
 ) -> LocalModel:
     """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
@@ -67,6 +70,7 @@ def load_torch_model(
         bf16: run forward and backward passes of optimizer steps in bfloat16 autocast.
         gradient_checkpointing: compute a block's activations again in the backward pass instead of storing them.
         processes: data-parallel processes of the learner, one per GPU, or on the CPU with a share of the threads.
+        template: which chat template is used, and how; None for the model's own.
 
     Weights are float32 on a CPU, and elsewhere as stored; the adapter is always float32.
 
@@ -92,14 +96,13 @@ def load_torch_model(
         tokenizer = AutoTokenizer.from_pretrained(directory)
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
-    check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
     engine = load_engine(**load)
+    rows = engine.model.get_input_embeddings().weight.shape[0]
+    chat = chat_format(name, tokenizer, template, ends=end_tokens(directory), rows=rows)
     if processes > 1:
         engine.processes = Processes(processes, _place(device), load, threads=threads)
-    stop = engine.model.generation_config.eos_token_id
-    stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [] if stop is None else [stop])}
     context = getattr(engine.model.config, "max_position_embeddings", None) or None
-    return LocalModel(engine, tokenizer, end=tokenizer.eos_token_id, stop=stops, context=context)
+    return LocalModel(engine, chat, context=context)
 
 
 def load_engine(
