@@ -192,7 +192,7 @@ def test_a_section_is_a_record_of_its_class() -> None:
 
 def test_every_setting_is_said_to_be_something_and_no_two_have_one_flag() -> None:
     settings = all_settings()
-    assert len(settings) == 91
+    assert len(settings) == 92
     assert all(each.help and each.kind.expected for each in settings.values())
     flags = [each.flag for each in settings.values() if each.flag]
     assert len(flags) == len(set(flags)) == 79

@@ -240,9 +240,9 @@ class TorchEngine:
         """Return the SHA-256 of the base's files and the adapter."""
         return self._adapter.digest(self._digest)
 
-    def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
-        self._adapter.attach(layers)
+    def attach(self, layers: Sequence[int], modules: Sequence[str] | None = None) -> None:
+        """Adapt these blocks only, with a newly initialised adapter and optimizer; of their linears, `modules`."""
+        self._adapter.attach(layers, modules)
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
         """Return a sampler of the model in its current state; later updates do not affect it."""
@@ -263,7 +263,8 @@ class TorchEngine:
 
     def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """See `gce.adapters.models.local.model.Engine`."""
-        step = Step(self.layers, self._adapter.steps(), objective, sum(example.trained for example in examples))
+        trained = sum(example.trained for example in examples)
+        step = Step(self.layers, self.modules, self._adapter.steps(), objective, trained)
         numbered = list(enumerate(passes(examples, self._adapter.settings.tokens_per_pass)))
         if self.processes is None:
             total, results = self.gradients(numbered, step)
