@@ -38,7 +38,7 @@ _TAKEN = frozenset(
     }
 )
 """Fields of PEFT's config that may have any value; all others must be off, as they change the model."""
-_OFF = (None, False, "none", [], {})
+_OFF: tuple[Any, ...] = (None, False, "none", [], {})
 _HARMLESS_STARTS = (True, False, "gaussian", "eva", "orthogonal")
 """Ways to initialize an adapter that leave the base's weights as they are."""
 _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2"}
@@ -104,14 +104,15 @@ def read_peft(files: Mapping[str, bytes], where: str) -> LowRank:
         DamagedStore: the files are inconsistent.
     """
     try:
-        from safetensors import SafetensorError, deserialize
+        import safetensors
     except ImportError as exc:
         raise MissingExtra("safetensors", "mlx") from exc
     try:
         config = json.loads(files[PEFT_FILES[0]])
         _check_config(config, where)
         halves: dict[str, dict[str, Array]] = defaultdict(dict)
-        for name, tensor in deserialize(files[PEFT_FILES[1]]):
+        read: Any = safetensors.deserialize
+        for name, tensor in read(files[PEFT_FILES[1]]):
             if (half := _HALF.fullmatch(name)) is None:
                 raise BadInput(f"{where} holds {name}, and gce reads only LoRA weights of linears")
             halves[half[1]][half[2]] = _float32(tensor).T
@@ -130,7 +131,7 @@ def read_peft(files: Mapping[str, bytes], where: str) -> LowRank:
         return LowRank(rank, scale, float(config.get("lora_dropout") or 0.0), dict(sorted(pairs.items())))
     except KeyError as exc:
         raise DamagedStore(f"{where} is damaged: it lacks {exc.args[0]!r}") from exc
-    except (SafetensorError, AttributeError, TypeError, ValueError, ZeroDivisionError, re.error) as exc:
+    except (safetensors.SafetensorError, AttributeError, TypeError, ValueError, ZeroDivisionError, re.error) as exc:
         raise DamagedStore(f"{where} is damaged: {one_line(exc)}") from exc
 
 

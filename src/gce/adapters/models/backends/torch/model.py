@@ -36,7 +36,7 @@ try:
 except ImportError as error:
     raise MissingExtra((error.name or "torch").split(".")[0], "hf") from error
 
-__all__ = ["TorchEngine", "load_engine", "load_torch_model"]
+__all__ = ["TorchEngine", "load_engine", "load_torch_model", "no_bars"]
 
 
 def load_torch_model(
@@ -127,7 +127,7 @@ def load_engine(
     if load_in_4bit:
         given |= {"quantization_config": _four_bits(place), "device_map": {"": place}}
     try:
-        with _no_bars():
+        with no_bars():
             model = AutoModelForCausalLM.from_pretrained(directory, **given)
             model = model if load_in_4bit else model.to(place)
             if gradient_checkpointing:
@@ -161,7 +161,7 @@ def _four_bits(place: torch.device) -> BitsAndBytesConfig:
 
 
 @contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
+def no_bars() -> Iterator[None]:
     """Turn off transformers' progress bars within the context."""
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
