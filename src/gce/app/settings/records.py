@@ -116,8 +116,9 @@ def _as_tuple(value: Any) -> Any:
 
 def _as_names(value: Any) -> Any:
     """The same of names, which a text may hold with commas between them."""
-    names = value.split(",") if isinstance(value, str) else _as_tuple(value)
-    return tuple(each.strip() if isinstance(each, str) else each for each in names) if names else names
+    names = value.split(",") if isinstance(value, str) else value
+    stripped = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    return tuple(name.strip() for name in names) if stripped else names
 
 
 @frozen(kw_only=True)
