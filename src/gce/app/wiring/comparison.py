@@ -41,10 +41,11 @@ def compare_export(folder: Path, base: Path, adapter: LowRank, *, merged: bool, 
     single = in_float32(base)
     if not (single or on_torch or sys.platform.startswith("linux")):
         return "not compared: on this platform, gce computes with these weights in their own precision"
-    from gce.adapters.models.backends.torch.exported import reader, token_log_probabilities
-
-    tokens, prefix = _tokens(base), HF if on_torch else ""
+    prefix = HF if on_torch else ""
     try:
+        from gce.adapters.models.backends.torch.exported import reader, token_log_probabilities
+
+        tokens = _tokens(base)
         own = _own_scores(f"{prefix}{base}", adapter, tokens)
         rounded = own if single or not merged else _own_scores(f"{prefix}{folder}", None, tokens)
         theirs = np.array(token_log_probabilities(folder, None if merged else base, tokens))
