@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import fields
@@ -16,7 +17,7 @@ from gce.app.settings.records import OptimizerSettings, TrainSettings, all_setti
 from gce.app.settings.stored import from_stored
 from gce.app.settings.table import settings_table
 from gce.app.settings.values import RECIPES, flat_values, with_recipe
-from gce.domain.algorithms import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS, Algorithm, centered
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput, SettingError
@@ -176,6 +177,71 @@ def test_a_critic_without_use_is_refused(change: dict[str, str], said: str) -> N
     assert said in caught.value.said(command_parser("train").option)
 
 
+GROUPS = ("grpo", "rloo", "dr-grpo", "dapo", "gspo", "reinforce-rej")
+
+
+@pytest.mark.parametrize("algorithm", GROUPS)
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("rollouts.samples", 1, "and --rollouts is 1: give --rollouts 2 or more"),
+        ("rollouts.temperature", 0.0, "and --temperature is 0: give --temperature above 0"),
+    ],
+)
+def test_an_algorithm_that_compares_rollouts_without_different_ones_is_refused(
+    algorithm: str, name: str, value: float, said: str
+) -> None:
+    settings = with_recipe("gce", {"objective.algorithm": algorithm, name: value})
+    with pytest.raises(SettingError) as caught:
+        check_variants(settings, ALGORITHMS[algorithm])
+    expected = f"--algorithm {algorithm} compares different rollouts of a problem, {said}"
+    assert caught.value.said(command_parser("train").option) == expected
+    assert caught.value.setting == name
+
+
+@pytest.mark.parametrize("algorithm", [*GROUPS, "raft", "raft++", "sft-top", "weighted"])
+def test_two_rollouts_or_an_algorithm_that_compares_none_are_taken(algorithm: str) -> None:
+    samples = 2 if algorithm in GROUPS else 1
+    settings = with_recipe("gce", {"objective.algorithm": algorithm, "rollouts.samples": samples})
+    check_variants(settings, ALGORITHMS[algorithm])
+
+
+def test_credit_for_parts_needs_two_rollouts_too() -> None:
+    changes = {"objective.algorithm": "raft++", "objective.credit": "prefix-value", "rollouts.samples": 1}
+    with pytest.raises(SettingError, match=r"credit prefix-value compares .* give rollouts\.samples 2 or more"):
+        check_variants(with_recipe("gce", changes), ALGORITHMS["raft++"])
+
+
+def test_an_own_algorithm_is_asked_whether_equal_rewards_teach() -> None:
+    settings = with_recipe("gce", {"rollouts.samples": 1})
+    check_variants(settings, Algorithm("baseline", lambda rewards: tuple(reward - 0.5 for reward in rewards)))
+    with pytest.raises(SettingError, match="algorithm centred compares"):
+        check_variants(settings, Algorithm("centred", centered, graded=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("q_proj,v_proj", ("q_proj", "v_proj")),
+        ("q_proj, self_attn.v_proj", ("q_proj", "self_attn.v_proj")),
+        (["q_proj"], ("q_proj",)),
+        ("all-linear", ("all-linear",)),
+    ],
+)
+def test_target_modules_are_a_list_or_a_text_with_commas(given: Any, expected: tuple[str, ...]) -> None:
+    assert with_recipe("gce", {"lora.target_modules": given}).lora.target_modules == expected
+
+
+@pytest.mark.parametrize("given", ["", "q_proj,,v_proj", "q_proj,q_proj", [], [3], 3])
+def test_target_modules_that_are_no_names_are_refused(given: Any) -> None:
+    with pytest.raises(SettingError, match=r"^lora\.target_modules must be"):
+        with_recipe("gce", {"lora.target_modules": given})
+
+
+def test_target_modules_by_default_are_not_stored() -> None:
+    assert "target_modules" not in to_plain(TrainSettings())["lora"]
+
+
 def test_importance_ratios_need_rollouts_without_few_shot_examples() -> None:
     settings = with_recipe("gce", {"objective.importance_cap": 2.0, "demonstrations.bootstrap": "few-shot"})
     with pytest.raises(SettingError) as caught:
@@ -192,10 +258,10 @@ def test_a_section_is_a_record_of_its_class() -> None:
 
 def test_every_setting_is_said_to_be_something_and_no_two_have_one_flag() -> None:
     settings = all_settings()
-    assert len(settings) == 94
+    assert len(settings) == 95
     assert all(each.help and each.kind.expected for each in settings.values())
     flags = [each.flag for each in settings.values() if each.flag]
-    assert len(flags) == len(set(flags)) == 82
+    assert len(flags) == len(set(flags)) == 83
     sections = sections_in(TrainSettings)
     assert len(sections) == 12 and all(
         len(fields(kind)) <= 25 and vars(kind)["section"] == name for name, kind in sections.items()

@@ -31,7 +31,7 @@ from gce.domain.serialization import to_plain  # noqa: E402
 
 TOKENS = [[3, 7, 8, 9, 1, 4, 20, 30], [3, 11, 30, 9, 4, 4, 21, 5]]
 TOLERANCE = 1e-4
-"""Of logits in float32, absolute; as `gce export --help` promises."""
+"""Of logits in float32, absolute."""
 LINEAR = "model.layers.1.self_attn.q_proj"
 
 
@@ -223,7 +223,7 @@ def test_an_export_goes_into_the_run_and_says_how_to_load_it(run: Any, capsys: p
     lines = capsys.readouterr().out.splitlines()
     where = run / "export/merged"
     assert lines[0] == f"{where}: iteration 2 of {run}, 28 linears of rank 4"
-    assert f"mlx_lm.load('{where}')" in lines[1] and "1e-4" in lines[1]
+    assert f"mlx_lm.load('{where}')" in lines[1] and "compared" in lines[2]
     assert export(run / "checkpoints/last", "--to", "mlx", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["path"], found["base"]) == (str(run.resolve() / "export/mlx"), None)

@@ -57,6 +57,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         ((1.0, 0.0), "a", GRPO, {}, True),
         ((0.2, 0.3), "", GRPO, {}, True),
         ((), "", GRPO, {}, True),
+        ((1.0,), "a", GRPO, {}, True),
         ((1.0,) * 4, "aaaa", RAFT_PLUS, {}, True),
     ],
 )
@@ -64,7 +65,7 @@ def test_when_a_rollout_can_still_teach(
     rewards: Any, right: str, algorithm: Any, options: dict[str, Any], expected: bool
 ) -> None:
     """A full place in the buffer, right answers that were all seen again, or a group without a mixed outcome end it;
-    RAFT++ learns from equal rewards too."""
+    a single rollout is no such group, and RAFT++ learns from equal rewards too."""
     assert worth_more(rewards, [*right], algorithm, **{"per_problem": 4, **options}) is expected
 
 

@@ -82,8 +82,8 @@ def test_the_linears_of_the_chosen_blocks_are_adapted_and_no_others(model: Any) 
     assert set(adapter.parameters()) == {f"{path}.{name}" for path in found for name in ("lora_a", "lora_b")}
 
 
-def test_keys_choose_among_the_linears(model: Any) -> None:
-    adapter = adapter_on(model, 0, keys=("self_attn.q_proj", "self_attn.v_proj"))
+def test_target_modules_choose_among_the_linears(model: Any) -> None:
+    adapter = adapter_on(model, 0, target_modules=("self_attn.q_proj", "self_attn.v_proj"))
     assert adapter.modules == ("model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj")
 
 
@@ -97,8 +97,8 @@ def test_blocks_that_do_not_exist_are_refused(model: Any, layers: tuple[int] | t
 
 
 def test_a_linear_that_does_not_exist_is_refused(model: Any) -> None:
-    with pytest.raises(ModelError, match=r"self_attn\.q_proj.*got \['query'\]"):
-        adapter_on(model, 2, keys=("query",))
+    with pytest.raises(ModelError, match=r"among down_proj.*v_proj, or all-linear, got 'query'"):
+        adapter_on(model, 2, target_modules=("query",))
     assert not [module for _, module in model.named_modules() if isinstance(module, LoRALinear)]
 
 
@@ -213,7 +213,7 @@ def test_a_state_of_another_number_format_is_refused(model: Any) -> None:
 
 def test_gradients_are_scaled_down_to_the_largest_norm(model: Any) -> None:
     """A gradient of norm 10 with a limit of 1: AdamW's first moment is a tenth of (1 - 0.9) times the gradient."""
-    adapter = adapter_on(model, 2, keys=("self_attn.q_proj",))
+    adapter = adapter_on(model, 2, target_modules=("self_attn.q_proj",))
     shapes = {path: array.shape for path, array in adapter.parameters().items()}
     count = sum(int(np.prod(shape)) for shape in shapes.values())
     gradients = {path: mx.full(shape, 10 / count**0.5) for path, shape in shapes.items()}
@@ -226,7 +226,7 @@ def test_gradients_are_scaled_down_to_the_largest_norm(model: Any) -> None:
 
 def test_the_first_step_is_as_long_as_the_learning_rate(model: Any) -> None:
     """With bias correction AdamW's first step moves each number by the learning rate against its gradient's sign."""
-    adapter = adapter_on(model, 2, keys=("self_attn.q_proj",))
+    adapter = adapter_on(model, 2, target_modules=("self_attn.q_proj",))
     before = {path: np.array(array) for path, array in adapter.parameters().items()}
     adapter.step({path: mx.full(array.shape, -0.3) for path, array in before.items()}, norm=0.5, rate=1.0)
     for path, array in adapter.parameters().items():

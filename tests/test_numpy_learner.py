@@ -40,6 +40,7 @@ def on_the_cpu() -> None:
     mx.disable_compile()
 
 
+ALL = ("all-linear",)
 Adapted = Callable[..., tuple[Any, NumpyLearner]]
 
 
@@ -48,11 +49,12 @@ def adapted(tmp_path: Path) -> Adapted:
     """A model with an adapter whose second factors are drawn, and the learner of its base."""
 
     def make(
-        layers: tuple[int, ...], *, threads: int = 2, tokens_per_pass: int = 60, keys: Any = None, **shape: Any
+        layers: tuple[int, ...], *, threads: int = 2, tokens_per_pass: int = 60, names: Any = ALL, **shape: Any
     ) -> tuple[Any, NumpyLearner]:
         model = load_model(write_tiny_llama(tmp_path, layers=4, **shape))[0]
         base = present(llama_weights(model))
-        adapter = Adapter(model, LoraSettings(rank=3, layers=layers, keys=keys), OptimizerSettings(), seed=0)
+        settings = LoraSettings(rank=3, layers=layers, target_modules=names)
+        adapter = Adapter(model, settings, OptimizerSettings(), seed=0)
         rng = np.random.Generator(np.random.Philox(3))
         drawn = {p: rng.normal(size=a.shape) * 0.1 for p, a in adapter.parameters().items() if p.endswith("b")}
         model.update(tree_unflatten([(path, mx.array(a.astype(np.float32))) for path, a in drawn.items()]))
@@ -137,7 +139,7 @@ def test_loss_and_gradients_are_those_of_mlx(
 
 @pytest.mark.parametrize(
     "shape",
-    [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}, {"keys": ("self_attn.v_proj",)}],
+    [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}, {"names": ("self_attn.v_proj",)}],
     ids=str,
 )
 def test_every_shape_of_plain_llama_learns(adapted: Adapted, shape: dict[str, Any]) -> None:

@@ -135,6 +135,9 @@ def test_a_body_of_another_type_is_refused(client: Client) -> None:
         ({"evaluators": {"teach": {"verifier": 1.0, "os:path": 1.0}}}, "evaluators.teach"),
         ({"evaluation": {"also_measure": ["beliefs@/etc/passwd"]}}, "evaluation.also_measure"),
         ({"rollouts": {"problems": 1}}, "rollouts.problems"),
+        ({"rollouts": {"samples": 1}, "objective": {"algorithm": "grpo"}}, "rollouts.samples"),
+        ({"rollouts": {"temperature": 0.0}, "objective": {"algorithm": "rloo"}}, "rollouts.temperature"),
+        ({"lora": {"target_modules": ["../q_proj"]}}, "lora.target_modules"),
     ],
 )
 def test_settings_of_a_run_are_bounded_and_name_nothing_outside_the_program(

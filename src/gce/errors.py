@@ -9,6 +9,7 @@
     ├── LowCoverage          too many answers failed to be given or judged for a rate to be trusted
     ├── DamagedStore         a run directory whose contents do not match their hashes
     └── ModelError           a model that cannot be loaded or used as asked
+        └── OtherModel       files that another program reads as another model
 
 Invalid arguments to functions raise ValueError.
 """
@@ -26,6 +27,7 @@ __all__ = [
     "LowCoverage",
     "MissingExtra",
     "ModelError",
+    "OtherModel",
     "RunInUse",
     "SettingError",
     "Unfinished",
@@ -121,6 +123,12 @@ class DamagedStore(GceError):
 
 class ModelError(GceError):
     """A model that cannot be loaded, or cannot do what was asked."""
+
+
+class OtherModel(ModelError):
+    """Files that another program reads as another model than the one they were made of."""
+
+    status = 1
 
 
 class MissingExtra(GceError):

@@ -190,6 +190,13 @@ class Algorithm:
     """Share of each iteration's rollouts, over all problems together and best rewards first, that are positives, unless
     the run's settings have another share. None: positives are chosen problem by problem."""
 
+    @property
+    def compares(self) -> bool:
+        """Whether rollouts of one problem are compared: those of equal rewards, as a single one, teach nothing."""
+        return self.drops_decided or (
+            self.weigh is not None and not any(any(self.weigh((reward, reward))) for reward in (0.0, 1.0))
+        )
+
 
 ALGORITHMS: Mapping[str, Algorithm] = {
     each.name: each

@@ -52,7 +52,7 @@ def worth_more(
     With a replay buffer: while it has a place for another right answer, and a further rollout may be a new one. The
     probability of that is estimated by Good and Turing as the share of rollouts with a right answer that was seen
     once: 0 where each right answer was seen again. With the weights of an algorithm: unless they are 0 for want of a
-    mixed outcome.
+    mixed outcome, which a single rollout cannot have.
 
     Args:
         rewards: of the problem's rollouts, in [0, 1].
@@ -64,7 +64,7 @@ def worth_more(
     Source: Good (1953), The Population Frequencies of Species and the Estimation of Population Parameters, equation 9.
     """
     if algorithm.weigh is not None:
-        return not rewards or mixed(rewards) or any(algorithm.weigh((1.0,) * len(rewards)))
+        return len(rewards) < 2 or mixed(rewards) or any(algorithm.weigh((1.0,) * len(rewards)))
     seen = Counter(right)
     held = len(seen) if deduplicate else len(right)
     if per_problem is not None and held >= per_problem:

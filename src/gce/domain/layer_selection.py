@@ -12,9 +12,11 @@ from typing import Literal
 from gce.domain import randomness
 from gce.domain.learning import LayerActivation
 
-__all__ = ["Strategy", "choose_layers", "normalised_activation"]
+__all__ = ["ALL_LINEAR", "Strategy", "choose_layers", "normalised_activation"]
 
 Strategy = Literal["probe", "last", "random", "all"]
+ALL_LINEAR = "all-linear"
+"""The target modules that are all linears of the chosen blocks."""
 
 
 def normalised_activation(activation: LayerActivation) -> float:

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pass@k and 'no room')",
     )
     parser.add_argument("--model", type=NAME, help="model that scores answers along their text (default: none)")
-    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint for --model, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter of --model: RUN/checkpoints/last, or a PEFT directory")
     parser.add_argument(
         "--scored", type=SAMPLES, default=8, help="answers of each setup that --model scores at most (default 8)"
     )

@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers (default: all)")
     parser.add_argument("--model", type=NAME, help=MODEL_HELP)
-    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter: RUN/checkpoints/last, or a PEFT directory")
     parser.add_argument(
         "--attacks",
         type=Listed(Choice((*ATTACKS, PARAPHRASE))),

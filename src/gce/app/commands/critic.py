@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers (default: all)")
     parser.add_argument("--model", type=NAME, help="model to sample (default: as in gce evaluate)")
-    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter: RUN/checkpoints/last, or a PEFT directory")
     parser.add_argument(
         "--evaluator",
         type=NAME,

@@ -102,7 +102,7 @@ def add_arguments(parser: Parser) -> None:
         help="several models on the same problems in place of --model: one row each, and the gain of each over the "
         "first, paired by problem; with --answers FILE.jsonl each keeps its answers in FILE.NAME.jsonl",
     )
-    parser.add_argument("--adapter", type=RUN, help="adapter checkpoint to evaluate, such as RUN/checkpoints/last")
+    parser.add_argument("--adapter", type=RUN, help="adapter: RUN/checkpoints/last, or a PEFT directory")
     parser.add_argument(
         "--strategies",
         type=Listed(STRATEGY),

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gce.app.evaluation.checkpoints import shape_of
-from gce.app.options import DECIMAL, NAME, PATH, RANK, RUN, THREADS, Choice, Count
+from gce.app.options import DECIMAL, NAME, NAMES, PATH, RANK, RUN, THREADS, Choice, Count
 from gce.app.settings.records import LoraSettings, ModelSettings, TrainSettings
 from gce.app.web import address
 from gce.app.web.policy.adapters import Policy
@@ -35,6 +35,8 @@ examples:
   GCE_TOKEN=$(openssl rand -hex 16) gce serve-policy --host 0.0.0.0
 """
 ADAPTER = "adapter"
+SHAPE = ("rank", "scale", "target_modules")
+"""Options that are settings of an adapter."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=SHIPPED_MODEL,
         help=f"model to serve, of a backend that takes adapters (default {SHIPPED_MODEL})",
     )
-    parser.add_argument("--adapter", type=RUN, help=f"adapter of a run to load first, under the name {ADAPTER!r}")
+    parser.add_argument("--adapter", type=RUN, help=f"adapter of a run, or PEFT's, to load first, as {ADAPTER!r}")
     parser.add_argument("--rank", type=RANK, help="rank of the adapters that clients load (default 16)")
     parser.add_argument("--scale", type=DECIMAL, help="scale of these adapters, alpha / rank in PEFT (default 2.0)")
+    parser.add_argument(
+        "--target-modules",
+        type=NAMES,
+        metavar="NAME,...",
+        help="linears that these adapters adapt in their blocks, such as q_proj,v_proj (default all-linear)",
+    )
     parser.add_argument(
         "--adapters", type=PATH, metavar="DIR", help="folder of adapters that clients may name by a path in it"
     )
@@ -82,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if folder is not None and not folder.is_dir():
         raise BadInput(f"expected a folder of adapters, found none at {folder}")
     learned = find_adapter(arguments.adapter) if arguments.adapter else None
-    shape = shape_of(learned) | {name: value for name in ("rank", "scale") if (value := vars(arguments)[name])}
+    shape = shape_of(learned) | {name: value for name in SHAPE if (value := vars(arguments)[name])}
     settings = TrainSettings(
         model=ModelSettings(name=arguments.model, device=arguments.device, threads=arguments.threads),
         lora=LoraSettings(**shape),

@@ -22,9 +22,9 @@ def restore(model: Adaptable, learned: ModelState, where: Path | str, name: str)
 
 
 def shape_of(learned: ModelState | None) -> dict[str, Any]:
-    """Return the adapter settings `rank` and `scale`, if the checkpoint has them."""
+    """Return the adapter settings `rank`, `scale` and `target_modules`, those that the checkpoint has."""
     found = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
-    return {name: found[name] for name in ("rank", "scale") if name in found}
+    return {name: found[name] for name in ("rank", "scale", "target_modules") if name in found}
 
 
 def arrays_digest(state: ModelState) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from attrs import frozen
 
+from gce.app.wiring.comparison import compare_export
 from gce.app.wiring.files import whole_folder
 from gce.app.wiring.formats import MLX_FILES, LowRank, check_fits, peft_files, read_adapter, write_merged
-from gce.app.wiring.models import model_directory
+from gce.app.wiring.models import HF, model_directory
 from gce.app.wiring.runs import Checkpoint
 from gce.errors import BadInput, ModelError
 
@@ -26,15 +27,21 @@ class Exported:
     """The base model's directory; None if it was not needed."""
     load: str
     """How to load the export, in words."""
+    comparison: str
+    """The measured difference between the model here and the export, in words, or why it was not measured."""
 
 
-def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path | None = None) -> Exported:
+def export_adapter(
+    checkpoint: Checkpoint, form: str, out: Path, *, base: Path | None = None, compare: bool = True
+) -> Exported:
     """Write a checkpoint in one of `FORMATS` to the new or empty folder `out`.
 
-    `base` is the directory of the base model; by default the one that the checkpoint's run names.
+    `base` is the directory of the base model; by default the one that the checkpoint's run names. With `compare`, the
+    export is loaded as its users do, and compared with the model here.
 
     Raises:
         BadInput: the checkpoint holds no LoRA adapter, or its base model is missing or does not match.
+        OtherModel: the export was compared, and is another model; nothing is written.
     """
     adapter = read_adapter(checkpoint.files, checkpoint.name)
     found = None if form == "mlx" else _fitting_base(checkpoint, base, adapter)
@@ -46,7 +53,14 @@ def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path |
             ours = {name: checkpoint.files[name] for name in MLX_FILES}
             for name, content in (ours if found is None else peft_files(adapter, str(found))).items():
                 (folder / name).write_bytes(content)
-    return Exported(adapter, found, _how_to_load(form, out, found))
+        if not compare:
+            comparison = "not compared"
+        elif found is None:
+            comparison = "not compared: these are the checkpoint's own files"
+        else:
+            on_torch = (checkpoint.base or "").startswith(HF)
+            comparison = compare_export(folder, found, adapter, merged=form == "merged", on_torch=on_torch)
+    return Exported(adapter, found, _how_to_load(form, out, found), comparison)
 
 
 def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) -> Path:
@@ -80,7 +94,4 @@ def _how_to_load(form: str, out: Path, base: Path | None) -> str:
         case "peft":
             loaded = f"AutoModelForCausalLM.from_pretrained({str(base)!r})"
             return f"load it with peft.PeftModel.from_pretrained({loaded}, {path})"
-    return (
-        f"load it with mlx_lm.load({path}) or transformers.AutoModelForCausalLM.from_pretrained({path}); logits are "
-        "those of base and adapter within 1e-4 where the weights are float32, within their rounding elsewhere"
-    )
+    return f"load it with mlx_lm.load({path}) or transformers.AutoModelForCausalLM.from_pretrained({path})"

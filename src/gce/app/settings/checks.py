@@ -34,6 +34,7 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "all of them",
             "it needs {objective.algorithm} raft, raft++ or sft-top",
         )
+    _check_groups(settings, algorithm)
     if settings.rollouts.governor == "adaptive" and (
         buffer.drop_solved or algorithm.top is not None or ADMISSION.share(buffer.admission) is not None
     ):
@@ -145,6 +146,22 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
         )
     if algorithm.weigh is not None:
         _check_without_buffer(settings)
+
+
+def _check_groups(settings: TrainSettings, algorithm: Algorithm) -> None:
+    """Refuse rollouts that an algorithm cannot compare: one per problem, or all greedy and so the same."""
+    rollouts, credit = settings.rollouts, settings.objective.credit
+    if not algorithm.compares and credit == "outcome":
+        return
+    for name, usable, expected in (
+        ("rollouts.samples", rollouts.samples >= 2, "give {rollouts.samples} 2 or more"),
+        ("rollouts.temperature", rollouts.temperature > 0.0, "give {rollouts.temperature} above 0"),
+    ):
+        if not usable:
+            what = f"algorithm}} {algorithm.name}" if algorithm.compares else f"credit}} {credit}"
+            value = flat_values(settings)[name]
+            why = f"{{objective.{what} compares different rollouts of a problem, and {{{name}}} is {value:g}"
+            raise _conflict(settings, name, why, expected)
 
 
 def _check_credit(settings: TrainSettings, algorithm: Algorithm) -> None:

@@ -54,4 +54,4 @@ def _add(group: Any, setting: Setting) -> None:
 
 
 def _default(setting: Setting) -> str:
-    return "" if setting.default in (None, "", ()) else f" (default {setting.default})"
+    return f" (default {setting.default_text})" if setting.default_text else ""

@@ -42,6 +42,12 @@ class Setting:
         return tuple(self.kind.names) if type(self.kind) is Choice else None
 
     @property
+    def default_text(self) -> str:
+        """The default as text; empty for none."""
+        default = ",".join(self.default) if isinstance(self.default, tuple) else self.default
+        return "" if default is None else str(default)
+
+    @property
     def may_be_none(self) -> bool:
         """Whether None is a value of it, which text writes as `none`."""
         return self.or_none or self.default is None

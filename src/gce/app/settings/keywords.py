@@ -71,6 +71,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     dropout: float
     layers: int
     targeting: LayerStrategy
+    target_modules: tuple[str, ...]
 
     optimizer: OptimizerSettings | Mapping[str, Any]
     learning_rate: float

@@ -69,7 +69,7 @@ from gce.domain.evaluators.combination import RULES, Combination, Rule
 from gce.domain.evaluators.judges import JUDGE
 from gce.domain.evaluators.scores import SCORES
 from gce.domain.governor import Governor
-from gce.domain.layer_selection import Strategy
+from gce.domain.layer_selection import ALL_LINEAR, Strategy
 from gce.domain.models import FLOAT32, Precision
 from gce.domain.prefix_values import Credit
 from gce.domain.strategies import STRATEGIES
@@ -120,6 +120,13 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _as_names(value: Any) -> Any:
+    """The same of names, which a text may hold with commas between them."""
+    names = value.split(",") if isinstance(value, str) else value
+    stripped = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    return tuple(name.strip() for name in names) if stripped else names
+
+
 @frozen(kw_only=True)
 class ModelSettings:
     """The model to train, and how to reach it."""
@@ -137,7 +144,8 @@ class ModelSettings:
     adapter: str = setting(
         "",
         NAME,
-        "checkpoint of an earlier run to start from, with its blocks, rank and optimizer state; keep it for --resume",
+        "checkpoint of an earlier run to start from, with its blocks, rank, scale, target modules and optimizer state, "
+        "or the directory of a LoRA adapter that PEFT or TRL saved; keep it for --resume",
         flag="--adapter",
     )
     sampler: str = setting(
@@ -214,6 +222,16 @@ class LoraSettings:
     layers: int = setting(4, ADAPTED_BLOCKS, "number of adapted transformer blocks", flag="--layers", unit="blocks")
     targeting: Strategy = setting(
         "probe", Choice(get_args(Strategy)), "how the adapted blocks are chosen", flag="--targeting"
+    )
+    target_modules: tuple[str, ...] = setting(
+        (ALL_LINEAR,),
+        NAMES,
+        "linears that LoRA adapts in these blocks, as PEFT's target_modules: module names or the dotted ends of their "
+        "paths, such as q_proj,v_proj or self_attn.q_proj; all-linear: all of them",
+        flag="--target-modules",
+        metavar="NAME,...",
+        converter=_as_names,
+        omit_default=True,
     )
 
 

@@ -33,7 +33,7 @@ def settings_table() -> str:
 
 
 def _row(setting: Setting) -> str:
-    default = "-" if setting.default in (None, "", ()) else f"`{setting.default}`"
+    default = f"`{setting.default_text}`" if setting.default_text else "-"
     flag = f"`{setting.flag}`" if setting.flag else "-"
     cells = (f"`{setting.name}`", flag, default, setting.kind.expected, setting.unit or "-", setting.help)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -12,12 +12,14 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
+from gce.app.settings.checks import check_variants
 from gce.app.settings.config_file import settings_toml
 from gce.app.settings.records import TrainSettings
 from gce.app.training.preparation import check_task
 from gce.app.web.asks import AskModel, EvaluateModel, Offered, Train
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers
+from gce.domain.algorithms import ALGORITHMS
 from gce.errors import BadInput, SettingError
 
 __all__ = ["Launcher", "Taken"]
@@ -50,6 +52,7 @@ class Launcher:
         self.offered.check_settings(settings)
         task = find_task(settings.task)
         check_task(evolve(settings, preset=find_preset(task, settings.preset)), task)
+        check_variants(settings, ALGORITHMS[settings.objective.algorithm])
         settings = evolve(settings, model=evolve(settings.model, adapter=_last(adapter)))
         files = {"run.toml": "\n".join(settings_toml(settings)) + "\n"}
         configured = ("train", "--config", "{job}/run.toml")

@@ -530,7 +530,12 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
 
     return {
         "device": settings.model.device,
-        "lora": LoraSettings(rank=settings.lora.rank, scale=settings.lora.scale, dropout=settings.lora.dropout),
+        "lora": LoraSettings(
+            rank=settings.lora.rank,
+            scale=settings.lora.scale,
+            dropout=settings.lora.dropout,
+            target_modules=settings.lora.target_modules,
+        ),
         "optimizer": OptimizerSettings(
             learning_rate=settings.optimizer.learning_rate,
             weight_decay=settings.optimizer.weight_decay,

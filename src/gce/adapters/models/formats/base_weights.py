@@ -19,7 +19,7 @@ from gce.adapters.models.backends.mlx.files import load_weights
 from gce.adapters.models.formats.adapter_files import LowRank
 from gce.errors import BadInput, one_line
 
-__all__ = ["check_fits", "write_merged"]
+__all__ = ["check_fits", "in_float32", "write_merged"]
 
 WEIGHTS = "model*.safetensors"
 COMPANIONS = (
@@ -51,6 +51,11 @@ def check_fits(base: Path, adapter: LowRank) -> None:
                 raise BadInput(f"mlx-lm does not load {name} of {base} as stored", hint="use {to} mlx")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as exc:
         raise BadInput(f"cannot read the base {base}: {one_line(exc)}") from exc
+
+
+def in_float32(base: Path) -> bool:
+    """Return whether all weights are stored in float32."""
+    return all(array.dtype == mx.float32 for path in base.glob(WEIGHTS) for array in _read(path)[0].values())
 
 
 def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:

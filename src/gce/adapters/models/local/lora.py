@@ -8,7 +8,8 @@ Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -16,6 +17,7 @@ import numpy as np
 from attrs import field, frozen, validators
 
 from gce.adapters.models.local.token_sampling import Array
+from gce.domain.layer_selection import ALL_LINEAR
 from gce.domain.learning import ModelState
 from gce.errors import ModelError
 
@@ -26,6 +28,9 @@ __all__ = [
     "check_layers",
     "check_same_shapes",
     "first_values",
+    "in_block",
+    "placement",
+    "targeted",
 ]
 
 
@@ -45,8 +50,8 @@ class LoraSettings:
     """Blocks to adapt, 0-based from the input. Empty: none until `attach`."""
     dropout: float = field(default=0.0, validator=[validators.ge(0.0), validators.lt(1.0)])
     """Dropout rate of the adapter's inputs, during updates only."""
-    keys: tuple[str, ...] | None = None
-    """Linears to adapt in each block, by path inside the block, such as `self_attn.q_proj`; None for all of them."""
+    target_modules: tuple[str, ...] = (ALL_LINEAR,)
+    """Linears to adapt in these blocks; see `targeted`."""
 
 
 @frozen
@@ -74,8 +79,41 @@ def first_values(seed: int, path: str, shape: tuple[int, ...]) -> Array:
     return generator.uniform(-bound, bound, shape).astype(np.float32)
 
 
+def targeted(linears: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Return the full paths of the linears that are meant by their names, in the order of `linears`.
+
+    As in PEFT, a name is a whole path, or the end of one after a dot, such as `q_proj` or `self_attn.q_proj`.
+
+    Raises:
+        ModelError: a name matches none of them.
+    """
+    linears = list(linears)
+    if not linears or ALL_LINEAR in names:
+        return linears
+    for name in names:
+        if not any(f".{path}".endswith(f".{name}") for path in linears):
+            known = ", ".join(sorted({path.rpartition(".")[2] for path in linears}))
+            raise ModelError(f"expected target modules among {known}, or {ALL_LINEAR}, got {name!r}")
+    return [path for path in linears if f".{path}".endswith(tuple(f".{name}" for name in names))]
+
+
+def in_block(path: str) -> tuple[int, str]:
+    """Return the number of the block that a linear's full path lies in, and its path there; ModelError if in none."""
+    found = re.search(r"(?:^|\.)(\d+)\.(.+)", path)
+    if found is None:
+        raise ModelError(f"expected a linear in a numbered block, got {path!r}")
+    return int(found[1]), found[2]
+
+
+def placement(state: ModelState) -> tuple[list[int], list[str] | None]:
+    """Return the blocks that a state adapts, and the full paths of their adapted linears, None if it does not say."""
+    paths = state.settings.get("adapter_config", {}).get("lora_parameters", {}).get("keys")
+    return [int(layer) for layer in state.settings["layers"]], paths
+
+
 def adapter_config(lora: LoraSettings, layers: Sequence[int], modules: Sequence[str]) -> dict[str, Any]:
     """Return what mlx-lm reads from `adapter_config.json`; with full paths as keys it ignores `num_layers`."""
+    chosen = {} if ALL_LINEAR in lora.target_modules else {"target_modules": list(lora.target_modules)}
     return {
         "fine_tune_type": "lora",
         "num_layers": len(layers),
@@ -84,6 +122,7 @@ def adapter_config(lora: LoraSettings, layers: Sequence[int], modules: Sequence[
             "scale": lora.scale,
             "dropout": lora.dropout,
             "keys": list(modules),
+            **chosen,
         },
     }
 

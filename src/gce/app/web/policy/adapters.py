@@ -121,8 +121,9 @@ class Policy:
         if isinstance(model, Probe) and model.info().adapted_layers != layers:
             model.attach(layers)
         fresh = model.state()
-        if (expected := shape_of(fresh)) != (got := shape_of(state)):
-            words = [" and ".join(f"{name} {value}" for name, value in each.items()) for each in (expected, got)]
+        own, given = [{**shape_of(each), "target_modules": None} for each in (fresh, state)]  # Arrays tell these.
+        if own != given:
+            words = [" and ".join(f"{name} {value}" for name, value in each.items() if value) for each in (own, given)]
             raise BadInput(f"expected {words[0]}, got {words[1]}: gce serve-policy has options for both")
         kept = {name: array for name, array in fresh.arrays.items() if not name.startswith(ADAPTER)}
         return evolve(state, arrays={**kept, **state.arrays})

@@ -28,9 +28,10 @@ from gce.adapters.models.local.lora import (
     check_layers,
     check_same_shapes,
     first_values,
+    placement,
+    targeted,
 )
 from gce.domain.learning import ModelState
-from gce.errors import ModelError
 
 __all__ = ["Adapter", "twin"]
 
@@ -51,19 +52,21 @@ class Adapter:
         if lora.layers:
             self.attach(lora.layers)
 
-    def attach(self, layers: Sequence[int]) -> None:
+    def attach(self, layers: Sequence[int], modules: Sequence[str] | None = None) -> None:
         """Adapt these blocks only, with a newly initialised adapter and optimizer.
 
-        The initial values depend only on the seed and the module's path.
+        The initial values depend only on the seed and the module's path. `modules` overrides the settings' target
+        modules.
 
         Raises:
             ModelError: a block does not exist, and nothing changes; or a linear does not exist, and nothing is adapted.
         """
         check_layers(layers, len(self.model.layers))
         self.detach()
-        found = {path: module for layer in sorted(layers) for path, module in self._linears(layer).items()}
+        linears = {path: module for layer in sorted(layers) for path, module in self._linears(layer).items()}
+        found = targeted(linears, modules or self.lora.target_modules)
         with _random_state_untouched():
-            adapted = {path: self._new_layer(path, linear) for path, linear in found.items()}
+            adapted = {path: self._new_layer(path, linears[path]) for path in found}
         self.model.update_modules(tree_unflatten(list(adapted.items())))
         self.model.eval()
         self.layers, self.modules = tuple(sorted(layers)), tuple(found)
@@ -152,7 +155,7 @@ class Adapter:
         """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         attached = bool(self.layers)
         if not attached and state.settings.get("layers"):
-            self.attach([int(layer) for layer in state.settings["layers"]])
+            self.attach(*placement(state))
         try:
             self._check(state)
         except ValueError:
@@ -179,15 +182,11 @@ class Adapter:
         return [module for _, module in self.model.named_modules() if isinstance(module, LoRALinear)]
 
     def _linears(self, layer: int) -> dict[str, nn.Module]:
-        """Return the linears of one block that are to be adapted, by full path."""
+        """Return the linears of one block by full path."""
         block = self.model.layers[layer]
         prefix = next(path for path, module in self.model.named_modules() if module is block)
         linears = {p: m for p, m in block.named_modules() if isinstance(m, nn.Linear | nn.QuantizedLinear)}
-        keys = sorted(linears) if self.lora.keys is None else self.lora.keys
-        unknown = [key for key in keys if key not in linears]
-        if unknown:
-            raise ModelError(f"expected linears of block {layer} among {', '.join(sorted(linears))}, got {unknown!r}")
-        return {f"{prefix}.{key}": linears[key] for key in keys}
+        return {f"{prefix}.{path}": linears[path] for path in sorted(linears)}
 
     def _new_layer(self, path: str, linear: Any) -> LoRALinear:
         layer: LoRALinear = LoRALinear.from_base(

@@ -51,6 +51,8 @@ class Step:
 
     layers: tuple[int, ...]
     """The adapted blocks."""
+    modules: tuple[str, ...]
+    """Full paths of the adapted linears."""
     steps: int
     """Optimizer steps so far, which seed dropout."""
     objective: Objective
@@ -265,8 +267,8 @@ def _serve(connection: Connection, rank: int, count: int) -> None:
     _join(engine.model.device, dist.TCPStore("127.0.0.1", port, count, is_master=False), rank, count)
     while True:
         step, passes = connection.recv()
-        if engine.layers != step.layers:
-            engine.attach(step.layers)
+        if engine.modules != step.modules:
+            engine.attach(step.layers, step.modules)
         connection.send(("ready", None))
         parameters = engine.parameters()
         dist.broadcast(parameters, src=0)

@@ -24,6 +24,8 @@ from gce.adapters.models.local.lora import (
     check_layers,
     check_same_shapes,
     first_values,
+    placement,
+    targeted,
 )
 from gce.adapters.models.local.token_sampling import Array
 from gce.domain.learning import ModelState
@@ -52,11 +54,15 @@ class Adapter:
         self._seed = seed
         self._optimizer: torch.optim.AdamW | None = None
 
-    def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
+    def attach(self, layers: Sequence[int], modules: Sequence[str] | None = None) -> None:
+        """Adapt these blocks only, with a newly initialised adapter and optimizer.
+
+        `modules` overrides the settings' target modules.
+        """
         check_layers(layers, len(self.blocks))
         self.detach()
-        paths = [path for layer in sorted(layers) for path in self._linears(layer)]
+        linears = [path for layer in sorted(layers) for path in self._linears(layer)]
+        paths = targeted(linears, modules or self._lora.target_modules)
         config = LoraConfig(
             r=self._lora.rank,
             lora_alpha=cast(Any, self._lora.scale * self._lora.rank),  # PEFT accepts a float here.
@@ -145,7 +151,7 @@ class Adapter:
         """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         attached = bool(self.layers)
         if not attached and state.settings.get("layers"):
-            self.attach([int(layer) for layer in state.settings["layers"]])
+            self.attach(*placement(state))
         try:
             check_same_shapes(self._arrays(), state, self.layers)
         except ValueError:
@@ -216,14 +222,9 @@ class Adapter:
                 self._model.eval()
 
     def _linears(self, layer: int) -> list[str]:
-        """Return the full paths of the linears of one block that are to be adapted."""
-        block = self.blocks[layer]
-        found = {path for path, module in block.named_modules() if isinstance(module, nn.Linear)}
-        keys = sorted(found) if self._lora.keys is None else self._lora.keys
-        unknown = [key for key in keys if key not in found]
-        if unknown:
-            raise ModelError(f"expected linears of block {layer} among {', '.join(sorted(found))}, got {unknown!r}")
-        return [f"{self._prefix}.{layer}.{key}" for key in keys]
+        """Return the full paths of the linears of one block."""
+        found = {path for path, module in self.blocks[layer].named_modules() if isinstance(module, nn.Linear)}
+        return [f"{self._prefix}.{layer}.{path}" for path in sorted(found)]
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         return torch.optim.AdamW(

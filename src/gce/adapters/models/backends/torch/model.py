@@ -38,7 +38,7 @@ try:
 except ImportError as error:
     raise MissingExtra((error.name or "torch").split(".")[0], "hf") from error
 
-__all__ = ["TorchEngine", "load_engine", "load_torch_model"]
+__all__ = ["TorchEngine", "load_engine", "load_torch_model", "no_bars"]
 
 
 def load_torch_model(
@@ -130,7 +130,7 @@ def load_engine(
     if load_in_4bit:
         given |= {"quantization_config": _four_bits(place), "device_map": {"": place}}
     try:
-        with _no_bars():
+        with no_bars():
             model = AutoModelForCausalLM.from_pretrained(directory, **given)
             model = model if load_in_4bit else model.to(place)
             if gradient_checkpointing:
@@ -164,7 +164,7 @@ def _four_bits(place: torch.device) -> BitsAndBytesConfig:
 
 
 @contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
+def no_bars() -> Iterator[None]:
     """Turn off transformers' progress bars within the context."""
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
@@ -243,9 +243,9 @@ class TorchEngine:
         """Return the SHA-256 of the base's files and the adapter."""
         return self._adapter.digest(self._digest)
 
-    def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
-        self._adapter.attach(layers)
+    def attach(self, layers: Sequence[int], modules: Sequence[str] | None = None) -> None:
+        """Adapt these blocks only, with a newly initialised adapter and optimizer; of their linears, `modules`."""
+        self._adapter.attach(layers, modules)
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
         """Return a sampler of the model in its current state; later updates do not affect it."""
@@ -266,7 +266,8 @@ class TorchEngine:
 
     def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """See `gce.adapters.models.local.model.Engine`."""
-        step = Step(self.layers, self._adapter.steps(), objective, sum(example.trained for example in examples))
+        trained = sum(example.trained for example in examples)
+        step = Step(self.layers, self.modules, self._adapter.steps(), objective, trained)
         numbered = list(enumerate(passes(examples, self._adapter.settings.tokens_per_pass)))
         if self.processes is None:
             total, results = self.gradients(numbered, step)
