@@ -186,6 +186,8 @@ class Adapter:
         block = self.model.layers[layer]
         prefix = next(path for path, module in self.model.named_modules() if module is block)
         linears = {p: m for p, m in block.named_modules() if isinstance(m, nn.Linear | nn.QuantizedLinear)}
+        # A router of experts is no linear in transformers, so PEFT could not read an adapter on it.
+        linears = {p: m for p, m in linears.items() if p.rpartition(".")[2] not in ("gate", "router")}
         return {f"{prefix}.{path}": linears[path] for path in sorted(linears)}
 
     def _new_layer(self, path: str, linear: Any) -> LoRALinear:
