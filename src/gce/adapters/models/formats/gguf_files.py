@@ -11,7 +11,7 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,6 +49,15 @@ _MODULES = {
 }
 _ENDS = ("eos", "eot", "eom")
 """End of text, of turn and of message."""
+_READ = frozenset(
+    {
+        *("context_length", "embedding_length", "block_count", "feed_forward_length", "vocab_size"),
+        *("attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length"),
+        *("attention.layer_norm_rms_epsilon", "rope.dimension_count", "rope.freq_base"),
+    }
+)
+"""Metadata of a Llama that the conversion heeds; anything else could change what the model computes."""
+_OFF = (0, False, "", "none")
 _CONTROL, _USER_DEFINED = 3, 4
 """Types of tokens that are matched literally in a text."""
 
@@ -120,6 +129,10 @@ class _Facts:
     def has(self, name: str) -> bool:
         return name in self._values
 
+    def of(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        """Yield the values whose names begin with `prefix`, with the rest of their names."""
+        return ((name.removeprefix(prefix), value) for name, value in self._values.items() if name.startswith(prefix))
+
     def token(self, kind: str) -> int | None:
         """Return the id of a special token, such as `eos`, None if the file names none; ValueError if it is none."""
         if not self.has(name := f"tokenizer.ggml.{kind}_token_id"):
@@ -145,14 +158,15 @@ def _config(facts: _Facts) -> dict[str, Any]:
     architecture = facts.get("general.architecture", str)
     if architecture != "llama":
         raise ModelError(f"{facts.path} has the architecture {architecture!r}, expected 'llama'")
-    for name in ("expert_count", "rope.scaling.type", "attention.sliding_window"):
-        if facts.has(f"llama.{name}"):
+    for name, value in facts.of("llama."):
+        if name not in _READ and value not in _OFF:
             raise ModelError(f"{facts.path} has {name}, which a plain Llama does not have: expected a file without it")
     heads = facts.get("llama.attention.head_count", int)
     width = facts.get("llama.embedding_length", int)
     size = facts.get("llama.attention.key_length", int, width // max(1, heads))
-    if facts.get("llama.rope.dimension_count", int, size) != size:
-        raise ModelError(f"{facts.path} applies RoPE to a part of each head, expected all {size} dimensions")
+    for name in ("rope.dimension_count", "attention.value_length"):
+        if (found := facts.get(f"llama.{name}", int, size)) != size:
+            raise ModelError(f"{facts.path} has {name} = {found}, expected {size}, the size of each head")
     # Without all of them, a model that ends its turns with another token than its texts would go on.
     ends = [each for each in map(facts.token, _ENDS) if each is not None]
     if not ends:
