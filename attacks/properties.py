@@ -73,7 +73,10 @@ def _check(problem: Problem, text: str, entries: list[tuple[str, int]] | None, t
     assert verdicts == task.judge(problem, completion), "not the same twice"
     assert len(verdicts) == 1, f"expected one verdict, got {verdicts!r}"
     (verdict,) = verdicts
-    _check_form(verdict)
+    if _is_unfinished(text):
+        assert verdict.status == "unreadable", f"malformed: a thought without end is {verdict.status}"
+    else:
+        _check_form(verdict)
     assert task.teaching.feedback(verdict).replace("\n", "").isprintable(), "unprintable feedback"
     right = (
         entries is not None
@@ -102,4 +105,9 @@ def _said(text: str) -> str:
     """The response without what was thought before it, read apart from the code under test."""
     if "</think>" in text:
         return text.split("</think>")[-1]
-    return "" if re.match(r"\s*<think>", text) else text
+    return "" if _is_unfinished(text) else text
+
+
+def _is_unfinished(text: str) -> bool:
+    """Whether a thought that the response begins with does not end."""
+    return bool(re.match(r"\s*<think>", text)) and "</think>" not in text

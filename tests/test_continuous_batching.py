@@ -334,11 +334,10 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded: Any, monkeypat
     ("family", "config"),
     [
         ("llama", {"attention_bias": True}),
-        ("llama", {"rope_traditional": True}),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}),
-        ("qwen2", {}),
+        ("seed_oss", {"head_dim": 8, "attention_bias": True, "attention_out_bias": False, "mlp_bias": False}),
         ("qwen3", {"head_dim": 8}),
-        ("gemma", {"head_dim": 8}),
+        ("olmo2", {}),
     ],
 )
 def test_other_models_with_plain_caches_are_decoded_in_one_batch(
@@ -354,8 +353,7 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(
 
 
 def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path: Path) -> None:
-    kinds = ["sliding_attention", "full_attention"]
-    model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4).engine.model
+    model = load(tmp_path, layers=4, family="cohere2", sliding_window=4, head_dim=8).engine.model
     decoder = decoder_maker(model)(4, [(4, 5)])
     assert isinstance(decoder, SequenceDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)

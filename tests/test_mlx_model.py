@@ -361,3 +361,10 @@ def test_quantized_weights_become_float32_on_a_linux_cpu_and_it_is_said(tmp_path
     )
     np.testing.assert_allclose(loaded.engine.scores(tokens, 1, adapter=True), np.array(expected), atol=1e-3)
     assert loaded.update(batch_of(loaded)).gradient_norm > 0
+
+
+def test_a_token_that_transformers_adds_for_a_family_is_refused_only_where_it_occurs(tmp_path: Path) -> None:
+    model = load_mlx_model(write_tiny_llama(tmp_path, family="qwen2"), device="cpu")
+    assert model.prompt_tokens((Message("user", "w1"),))
+    with pytest.raises(ModelError, match=r"the token '<\|endoftext\|>' \(45\) has no embedding: the model has 45"):
+        model.prompt_tokens((Message("user", "<|endoftext|>"),))

@@ -42,7 +42,7 @@ FAMILIES = sorted(families())
 PROMPT = (Message("user", "say it"),)
 SHORT, LONG = "ab", "the quick brown fox jumps over the lazy dog " * 2
 """Continuations within and beyond the sliding window of tiny models."""
-SPECIAL = ["<pad>", "<system>", "<end>", "<user>", "<assistant>"]
+SPECIAL = ["<pad>", "<system>", "<end>", "<user>", "<assistant>", "<|endoftext|>"]
 TOKENS = [*SPECIAL, *"abcdefghijklmnopqrstuvwxyz0123456789Ġ"]
 
 
@@ -151,6 +151,7 @@ def test_a_setting_that_a_family_does_not_follow_is_refused_by_name(family: str,
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The following .*_pattern keys:RuntimeWarning")  # PEFT's own, of experts
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_sampled_probed_trained_exported_and_reloaded(family: str, tmp_path: Path) -> None:
     import peft
@@ -197,15 +198,15 @@ def test_a_family_is_sampled_probed_trained_exported_and_reloaded(family: str, t
         (tmp_path / "peft" / name).write_bytes(content)
     try:
         learned = peft.PeftModel.from_pretrained(reference, tmp_path / "peft").eval()
-    except ValueError as refused:  # PEFT takes no adapter on some linears, as `gce export` says.
-        assert "ncompatible" in str(refused) or "not supported" in str(refused)
+    except ValueError as refused:  # PEFT does not take some families' linears; `gce export` says so and writes nothing.
+        assert any(words in str(refused) for words in ("incompatible", "not supported", "not found")), refused
         return
     assert difference(model, learned, SHORT) < TOLERANCE
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "mamba"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_transformers_backend_gives_its_own_log_probabilities(family: str, tmp_path: Path) -> None:
     reference = saved(tmp_path, tiny_config(family))
-    model = load_torch_model(tmp_path, device="cpu", lora=LoraSettings(rank=2, layers=(0,)))
+    model = load_torch_model(tmp_path, device="cpu")
     assert max(difference(model, reference, text) for text in (SHORT, LONG)) < TOLERANCE

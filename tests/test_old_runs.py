@@ -118,6 +118,7 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
     newer |= {
         f"optimizer.{name}" for name in ("bf16", "gradient_checkpointing", "learner_processes", "tokens_per_pass")
     }
+    newer |= {"model.chat_template", "model.chat_template_kwargs", "model.template_date", "lora.target_modules"}
     newer |= {"model.sampler_folder", "model.sampler_difference_limit"}
     newer |= {"evaluators.teach", "evaluators.combine", "evaluators.hold_out", "evaluators.judge_repeats"}
     assert len(flat) == len(all_settings().keys() - newer), "none that there was is left out"

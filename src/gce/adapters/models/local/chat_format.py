@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -37,6 +39,16 @@ class ChatFormat:
     """The token with which the model ends its turns."""
     stop: frozenset[int]
     """All tokens that end a text."""
+    rows: int | None = None
+    """Number of tokens that have an embedding; None if all have one."""
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text as it stands; ModelError if one has no embedding."""
+        found = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        if self.rows is not None and found and (beyond := max(found)) >= self.rows:
+            text = self.tokenizer.decode([beyond], skip_special_tokens=False)
+            raise ModelError(f"the token {text!r} ({beyond}) has no embedding: the model has {self.rows:,}")
+        return found
 
 
 def chat_format(
@@ -52,7 +64,7 @@ def chat_format(
     vocabulary: Mapping[str, int] = tokenizer.get_vocab()
     names = {kind: str(token) for kind, token in tokenizer.special_tokens_map.items() if not isinstance(token, list)}
     if rows is not None:
-        _check_embeddings(name, vocabulary, rows, without={names.get(kind) for kind in _NEVER_TEXT})
+        _check_embeddings(name, tokenizer, rows, without={names.get(kind) for kind in _NEVER_TEXT})
     begin = ""
     if settings.template == PLAIN_TEMPLATE and tokenizer.bos_token_id is not None:
         begins = tokenizer.encode("a", add_special_tokens=True)[:1] == [tokenizer.bos_token_id]
@@ -72,17 +84,32 @@ def chat_format(
     end = next((each for each in (end, eos, *sorted(named)) if each is not None), None)
     if end is None:
         raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
-    return ChatFormat(tokenizer, template, end, frozenset({end, *named, *known}))
+    return ChatFormat(tokenizer, template, end, frozenset({end, *named, *known}), rows)
 
 
-def _check_embeddings(name: str, vocabulary: Mapping[str, int], rows: int, *, without: Collection[str | None]) -> None:
+def _check_embeddings(name: str, tokenizer: Any, rows: int, *, without: Collection[str | None]) -> None:
     """Raise ModelError if a token that a text may have is beyond the rows of the embedding."""
-    beyond = min(((i, text) for text, i in vocabulary.items() if i >= rows and text not in without), default=None)
-    if beyond is not None:
+    vocabulary = tokenizer.get_vocab()
+    beyond = {token: text for text, token in vocabulary.items() if token >= rows and text not in without}
+    unlisted = _unlisted(tokenizer) if beyond else set()
+    token = min((token for token, text in beyond.items() if text not in unlisted), default=None)
+    if token is not None:
         raise ModelError(
-            f"the token {beyond[1]!r} ({beyond[0]}) of {name!r} has no embedding: the model has {rows:,}, and its "
+            f"the token {beyond[token]!r} ({token}) of {name!r} has no embedding: the model has {rows:,}, and its "
             f"tokenizer {len(vocabulary):,} tokens; resize the embedding, or take the tokenizer of its training"
         )
+
+
+def _unlisted(tokenizer: Any) -> set[str]:
+    """Return the tokens that transformers adds for the family, though the model's own files do not have them."""
+    path = Path(str(getattr(tokenizer, "name_or_path", "")), "tokenizer.json")
+    try:
+        written = json.loads(path.read_bytes())
+        vocabulary = written["model"]["vocab"]
+        listed = vocabulary if isinstance(vocabulary, dict) else dict(vocabulary)
+        return set(tokenizer.get_vocab()) - listed.keys() - {token["content"] for token in written["added_tokens"]}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return set()
 
 
 def _end_of_turn(tokenizer: Any, template: ChatTemplate, special: Collection[int]) -> int | None:

@@ -160,6 +160,7 @@ class LocalSampler:
         self._room = context or sys.maxsize
         self._note = note
         self._precision = precision
+        self._chat = chat
         self._tokenizer = chat.tokenizer
         self._template = chat.template
         self._end = chat.end
@@ -188,7 +189,7 @@ class LocalSampler:
 
     def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
         """Return `text` as the model would generate it, with the end token if `end`."""
-        return (*self._tokenizer.encode(text, add_special_tokens=False), *([self._end] if end else []))
+        return (*self._chat.tokens(text), *([self._end] if end else []))
 
     def opening_of(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
         """See `gce.ports.model.Opening`."""
@@ -238,7 +239,7 @@ class LocalSampler:
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
     ) -> tuple[int, ...]:
         text = self._template.render(messages, tools, add_generation_prompt=add_generation_prompt)
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        return self._chat.tokens(text)
 
     def _reply_tokens(self, messages: Sequence[Message], text: str) -> tuple[int, ...]:
         """Return the tokens of a whole reply to the messages, after what their prompt begins of it."""

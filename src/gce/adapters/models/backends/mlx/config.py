@@ -89,7 +89,8 @@ def read_config(directory: Path) -> MlxConfig:
 
 def mlx_arguments(config: Any) -> dict[str, Any]:
     """Return the settings that transformers read, by their names and by those that mlx-lm knows them by."""
-    found: dict[str, Any] = config.to_dict()
+    known = type(config)().to_dict()  # Settings that transformers ignores are not passed on.
+    found: dict[str, Any] = {name: value for name, value in config.to_dict().items() if name in known}
     for name, stored in config.attribute_map.items():
         found.setdefault(name, found.get(stored))
         found.setdefault(stored, found.get(name))
@@ -121,8 +122,8 @@ def differences(config: Any, family: Family) -> Iterator[tuple[str, Any, Any]]:
     for name, value in values.items():
         if name == "rope_parameters":
             yield from _rope_differences(value or {}, default.get(name) or {}, family)
-        elif name not in free and name in default and value not in (default[name], assumed.get(name)):
-            yield name, value, default[name]
+        elif name not in free and name in (*default, *assumed) and value not in (default.get(name), assumed.get(name)):
+            yield name, value, default.get(name)
 
 
 def _rope_differences(
