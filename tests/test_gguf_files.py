@@ -90,7 +90,7 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     writer.add_head_count(facts.get("heads", 4))
     writer.add_head_count_kv(facts.get("kv_heads", 2))
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_freq_base(config["rope_theta"])
     writer.add_tokenizer_model(facts.get("tokenizer", "gpt2"))
     writer.add_tokenizer_pre(facts.get("pre", "smollm"))
     tokens = facts.get("tokens", TOKENS)
@@ -107,6 +107,8 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     writer.add_chat_template(facts.get("template", TEMPLATE))
     if "experts" in facts:
         writer.add_expert_count(facts["experts"])
+    if "logit_scale" in facts:
+        writer.add_logit_scale(facts["logit_scale"])
     for name, array in mx.load(str(base / "model.safetensors")).items():
         array = turned(name, np.array(array)) if architecture == "llama" else np.array(array)
         if array.ndim == 2 and kind != F32:
@@ -171,6 +173,18 @@ def test_it_talks(base: Any, tmp_path: Path) -> None:
     assert completion.token_ids and completion.finish_reason in ("stop", "length")
 
 
+def test_theta_counts_and_gives_the_log_probabilities_of_the_directory(tmp_path: Path) -> None:
+    scores = []
+    for theta in (10_000.0, 500.0):
+        base = write_tiny_llama(tmp_path / f"{theta}", words=len(TOKENS) - 5, rope_theta=theta, eos_token_id=2)
+        path = write_gguf(tmp_path / f"{theta}.gguf", base)
+        models = [load_mlx_model(place, device="cpu") for place in (base, directory_of_gguf(path, tmp_path / "cache"))]
+        own, converted = (np.array(model.engine.scores(range(3, 23), 1, adapter=True)) for model in models)
+        np.testing.assert_allclose(own, converted, atol=1e-5)
+        scores.append(own)
+    assert np.abs(scores[0] - scores[1]).max() > 1e-2
+
+
 def test_it_is_made_once(base: Any, tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", base)
     first = directory_of_gguf(path, tmp_path / "cache")
@@ -188,6 +202,7 @@ def test_it_is_made_once(base: Any, tmp_path: Path) -> None:
         ({"pre": "klingon"}, "tokenizer of kind gpt2/klingon, expected gpt2 with one of gpt-2, smollm, llama-bpe"),
         ({"end": False}, "expected tokenizer.ggml.eos_token_id in the metadata"),
         ({"experts": 8}, "expert_count, which a plain Llama does not have"),
+        ({"logit_scale": 2.0}, "logit_scale, which a plain Llama does not have"),
         ({"tensor": "blk.0.ssm_a.weight"}, "the tensor 'blk.0.ssm_a.weight', which a plain Llama does not have"),
         ({"tensor": "blk.7.attn_v.weight"}, "tensors, expected"),
         ({"heads": 3}, "is inconsistent"),
