@@ -60,7 +60,7 @@ TURNS = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endf
 PROMPT = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 
 
-def tokenizer_of(name: str = "", source: str | None = None) -> Any:
+def tokenizer_of(name: str = "", source: str | dict[str, str] | None = None) -> Any:
     """A tokenizer of bytes with special tokens of several models."""
     letters = {text: i for i, text in enumerate(tokenizers.pre_tokenizers.ByteLevel.alphabet())}
     base = tokenizers.Tokenizer(tokenizers.models.BPE(letters, []))

@@ -264,7 +264,8 @@ def test_a_special_token_that_does_not_exist_is_named(base: Any, tmp_path: Path,
     with pytest.raises(
         ModelError, match=f"is inconsistent: tokenizer.ggml.{name}_token_id is 9999, which is not among"
     ):
-        directory_of_gguf(write_gguf(tmp_path / "odd.gguf", base, **{kind: 9999}), tmp_path)
+        facts: dict[str, Any] = {kind: 9999}
+        directory_of_gguf(write_gguf(tmp_path / "odd.gguf", base, **facts), tmp_path)
 
 
 def test_a_text_begins_with_the_token_that_the_file_adds(base: Any, tmp_path: Path) -> None:
@@ -303,10 +304,8 @@ def test_a_file_and_its_directory_write_the_same_prompt_with_every_backend(
     names = [str(path), str(directory), f"hf:{directory}"]
     if importlib.util.find_spec("llama_cpp"):
         names.append(f"llama:{path}")
-    prompts = [
-        gce.load_model(name, device="cpu", chat_template_kwargs=arguments).model.prompt_tokens(messages)
-        for name in names
-    ]
+    models: list[Any] = [gce.load_model(name, device="cpu", chat_template_kwargs=arguments).model for name in names]
+    prompts = [model.prompt_tokens(messages) for model in models]
     thought = [tokens.index("<think>"), tokens.index("</think>")]
     assert all(each == prompts[0] for each in prompts)
     assert all((each in prompts[0]) == ("false" in arguments) for each in thought)

@@ -83,9 +83,14 @@ def test_a_setting_that_transformers_ignores_is_not_passed_on(tmp_path: Path) ->
 
 
 def test_a_window_that_mlx_lm_does_not_apply_is_the_context(tmp_path: Path) -> None:
-    window = {"sliding_window": 20, "use_sliding_window": True, "max_window_layers": 0}
-    for name, changed, context in (("on", window, 20), ("off", {**window, "use_sliding_window": False}, 256)):
-        model = load_mlx_model(write_tiny_llama(tmp_path / name, family="qwen2", **changed), device="cpu")
+    window: dict[str, Any] = {"sliding_window": 20, "use_sliding_window": True, "max_window_layers": 0}
+    cases: list[tuple[str, dict[str, Any], int]] = [
+        ("on", window, 20),
+        ("off", window | {"use_sliding_window": False}, 256),
+    ]
+    for name, changed, context in cases:
+        path = write_tiny_llama(tmp_path / name, family="qwen2", **changed)
+        model = load_mlx_model(path, device="cpu")
         assert model.info().context == context
         assert ("sliding window of 20 tokens" in model.info().note) == (context == 20)
 

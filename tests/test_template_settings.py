@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -50,8 +50,8 @@ def run(*arguments: Any) -> int:
 def on_day(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
     class Fixed(date):
         @classmethod
-        def today(cls) -> date:
-            return date(2025, 1, day)
+        def today(cls) -> Self:
+            return cls(2025, 1, day)
 
     monkeypatch.setattr("gce.app.wiring.models.date", Fixed)
 
@@ -70,7 +70,8 @@ def test_arguments_of_the_template_are_a_mapping_or_json(thinks: Path) -> None:
     assert prompt(thinks) == "<user> w1 <end> <assistant>"
     for given in ({"enable_thinking": True}, '{"enable_thinking": true}'):
         assert prompt(thinks, chat_template_kwargs=given) == "<user> w1 <end> <assistant> w9"
-    assert ModelSettings(chat_template_kwargs={"b": 1, "a": 2}).chat_template_kwargs == '{"a": 2, "b": 1}'
+    unsorted: Any = {"b": 1, "a": 2}
+    assert ModelSettings(chat_template_kwargs=unsorted).chat_template_kwargs == '{"a": 2, "b": 1}'
 
 
 @pytest.mark.parametrize("given", ["no", "[1]", "{", "1", '{"messages": []}', {1, 2}, {"a": object()}, "[" * 9999])

@@ -148,8 +148,10 @@ def test_no_answer_of_a_model_that_goes_on_thinking_is_right(directory: Path) ->
 @pytest.mark.slow
 def test_no_answer_of_a_model_that_goes_on_thinking_is_admitted(directory: Path, tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
-    task, few = anything(), {"iterations": 1, "problems": 2, "samples": 2, "test": 2, "dev": 0}
-    gce.train(task=task, model=str(directory), run=tmp_path / "run", max_tokens=4, device="cpu", progress=False, **few)
+    few: dict[str, Any] = {"iterations": 1, "problems": 2, "samples": 2, "test": 2, "dev": 0}
+    gce.train(
+        task=anything(), model=str(directory), run=tmp_path / "run", max_tokens=4, device="cpu", progress=False, **few
+    )
     with open_run(str(tmp_path / "run")) as run:
         rollouts = list(run.read("rollouts"))
     assert len(rollouts) == 4

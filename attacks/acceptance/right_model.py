@@ -237,7 +237,7 @@ def end_of_turn(case: Case) -> None:
         *("gguf-new-metadata", "--force", "--special-token-by-id", "eos", "0", "--special-token-by-id", "eot", "2"),
         *(str(source), "eot.gguf"),
     )
-    answers = []
+    answers: list[list[tuple[str, str]]] = []
     for model in (str(source), "eot.gguf"):
         command = ("gce", "evaluate", "--task", "tasks:sums", "--model", model, "--n", "25", "--max-tokens", "24")
         status, printed = case.run(*command, "--answers", f"{len(answers)}.jsonl")
