@@ -501,7 +501,7 @@ def test_an_export_without_peft_says_that_it_was_not_compared(
     assert "\nnot compared: these are the checkpoint's own files\n" in capsys.readouterr().out
 
 
-def test_an_export_of_a_base_that_transformers_does_not_read_is_not_compared(
+def test_a_merged_export_that_transformers_does_not_know_is_not_compared_and_peft_has_to_read_its_own(
     base: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("peft")
@@ -513,4 +513,7 @@ def test_an_export_of_a_base_that_transformers_does_not_read_is_not_compared(
     monkeypatch.setattr(exported, "token_log_probabilities", unread)
     assert gce("export", checkpoint, "--to", "merged", "--model", base, "--out", tmp_path / "out") == 0
     assert "\nnot compared: does not recognize this architecture\n" in capsys.readouterr().out
+    assert gce("export", checkpoint, "--to", "peft", "--model", base, "--out", tmp_path / "peft") == 1
+    assert "cannot read the export: does not recognize this architecture" in capsys.readouterr().err
+    assert not (tmp_path / "peft").exists()
     shutil.rmtree(tmp_path / "out")
