@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import string
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gce.app.commands import train as command
-from gce.app.options import ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number, Weighted
+from gce.app.options import (
+    DAY,
+    ByName,
+    Choice,
+    ChoiceOrOwn,
+    ChoiceOrShare,
+    Count,
+    Listed,
+    Name,
+    Number,
+    Readable,
+    Weighted,
+)
 from gce.app.parser import Parser
 from gce.app.settings.config_file import ASSIGNMENT, read_config, settings_of, settings_toml
 from gce.app.settings.fields import Setting
@@ -48,6 +62,9 @@ def values_of(setting: Setting) -> st.SearchStrategy[Any]:
             found = st.dictionaries(st.sampled_from(["T0", "a b", "é"]), st.floats(0.0, 1.0), min_size=1)
         case Name():
             found = NAMES
+        case Readable():
+            arguments = st.dictionaries(st.sampled_from(["enable_thinking", "é"]), st.booleans() | st.integers())
+            found = st.dates().map(date.isoformat) if kind is DAY else arguments.map(json.dumps)
         case _:
             found = st.booleans()
     return st.none() | found if setting.may_be_none else found
