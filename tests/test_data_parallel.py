@@ -149,11 +149,8 @@ def test_a_process_that_cannot_load_says_why(directory: Path) -> None:
         model.update(batch_of(model))
 
 
-def test_four_bits_need_bitsandbytes_or_learn_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_bits_need_bitsandbytes_or_learn_in_them(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
-
-    # A kernel of bitsandbytes for some CPUs takes only rows of whole blocks of 64.
-    directory = write_tiny_llama(tmp_path, hidden=64, layers=3, words=20, context=64)
 
     find = importlib.util.find_spec
     if find("bitsandbytes"):

@@ -133,6 +133,10 @@ def load_engine(
         with no_bars():
             model = AutoModelForCausalLM.from_pretrained(directory, **given)
             model = model if load_in_4bit else model.to(place)
+            for module in model.modules():
+                if hasattr(module, "support_avx512bf16_for_cpu"):
+                    # bitsandbytes packs weights for a CPU kernel of inference, through which no gradient passes.
+                    module.support_avx512bf16_for_cpu = False
             if gradient_checkpointing:
                 model.gradient_checkpointing_enable({"use_reentrant": False})
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
