@@ -11,9 +11,10 @@ from weakref import WeakValueDictionary
 import mlx.core as mx
 import mlx.nn as nn
 from attrs import frozen
-from mlx_lm.utils import _get_classes, dequantize_model, load_model, load_tokenizer
+from mlx_lm.utils import _get_classes, dequantize_model, load_model
+from transformers import AutoTokenizer
 
-from gce.adapters.models.backends.mlx.config import read_config
+from gce.adapters.models.backends.mlx.config import MlxConfig, read_config
 from gce.adapters.models.backends.mlx.llama import llama_weights
 from gce.adapters.models.backends.numpy.llama import LlamaWeights
 from gce.adapters.models.formats.model_files import directory_digest, end_tokens, find_directory
@@ -29,9 +30,7 @@ class Weights:
     model: nn.Module
     plain: LlamaWeights | None
     """The same for numpy, where this is a plain Llama and they are float32."""
-    config: Mapping[str, Any]
-    context: int | None
-    """Maximum tokens of prompt and completion together; None if the files do not say."""
+    config: MlxConfig
     digest: str
     """SHA-256 of the names and contents of config and weights."""
     note: str = ""
@@ -63,7 +62,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     place = directory_digest(directory), single_precision
     try:
         weights = _IN_USE.get(place) or _load(directory, *place)
-        tokenizer = load_tokenizer(directory, eos_token_ids=weights.config.get("eos_token_id"))
+        tokenizer = AutoTokenizer.from_pretrained(directory)
     except ModelError:
         raise
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
@@ -93,4 +92,4 @@ def _load(directory: Path, digest: str, single_precision: bool) -> Weights:
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
     plain = llama_weights(model) if single_precision else None
-    return Weights(model, plain, config, read.context, digest, "; ".join(filter(None, notes)))
+    return Weights(model, plain, read, digest, "; ".join(filter(None, notes)))

@@ -105,7 +105,7 @@ def load_mlx_model(
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)
     config = base.weights.config
-    rows = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
+    rows = config.arguments["vocab_size"]
     chat = chat_format(str(path_or_repo), base.tokenizer, template, ends=base.ends, rows=rows)
     adapter = Adapter(twin(base.weights.model), lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
     lowered, said = chosen_precision(base.weights.plain, precision)
@@ -113,7 +113,7 @@ def load_mlx_model(
     return LocalModel(
         engine,
         chat,
-        context=base.weights.context,
+        context=config.context,
         note="; ".join(filter(None, (base.weights.note, said))),
         precision=FLOAT32 if lowered is None else BFLOAT16,
     )
