@@ -72,14 +72,14 @@ def read_config(directory: Path) -> MlxConfig:
     try:
         kind = json.loads((directory / "config.json").read_bytes())["model_type"]
         if (family := families().get(kind)) is None:
-            raise _unlike("model_type", kind, f"one of {', '.join(sorted(families()))}")
+            raise _not_compared(directory, "model_type", kind, f"with {', '.join(sorted(families()))}")
         config = AutoConfig.from_pretrained(directory)
+        for name, value, expected in differences(config, family):
+            raise _not_compared(directory, name, value, f"in models of type {kind} with {expected!r}")
     except ModelError:
         raise
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {str(directory)!r}: config.json: {one_line(error)}") from error
-    for name, value, expected in differences(config, family):
-        raise _unlike(name, value, f"{expected!r}, as for every {config.model_type} here")
     context, window = getattr(config, "max_position_embeddings", None), _window(config)
     if family.window or window is None or (context is not None and context <= window):
         return MlxConfig(mlx_arguments(config), context)
@@ -153,9 +153,9 @@ def _window(config: Any) -> int | None:
     return window if slides and getattr(config, "use_sliding_window", True) else None
 
 
-def _unlike(name: str, value: Any, expected: str) -> ModelError:
+def _not_compared(directory: Path, name: str, value: Any, compared: str) -> ModelError:
     return ModelError(
-        f"config.json has {name} = {value!r}, with which mlx-lm may compute something else than transformers: "
-        f"expected {expected}",
+        f"{directory / 'config.json'} has {name} = {value!r}, and mlx-lm was compared with transformers only "
+        f"{compared}",
         hint="give hf:NAME, which is computed by transformers (pip install '.[hf]')",
     )
