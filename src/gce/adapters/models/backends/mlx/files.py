@@ -90,6 +90,6 @@ def _load(directory: Path, digest: str, single_precision: bool) -> Weights:
             model = dequantize_model(model)
             notes.append("its quantized weights were dequantized to float32, which this CPU multiplies faster")
         model.set_dtype(mx.float32)
-    mx.eval(model.parameters())
+    mx.eval(model.parameters(), model(mx.array([[0, 1]])))  # Some models load and cannot be computed.
     plain = llama_weights(model) if single_precision else None
     return Weights(model, plain, read, digest, "; ".join(filter(None, notes)))

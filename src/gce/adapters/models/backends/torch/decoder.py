@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicLayer
 
 from gce.adapters.models.local.continuous_batching import DecoderMaker
 from gce.adapters.models.local.token_sampling import Array
+from gce.errors import ModelError, one_line
 
 __all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
 
@@ -38,7 +39,24 @@ def decoder_maker(model: Any) -> DecoderMaker:
     # Other attention implementations read a boolean mask differently, or make their own.
     if plain and set(kinds) == {"full_attention"} and config._attn_implementation == "sdpa":
         return lambda rows, _: BatchDecoder(model, rows)
+    _check_cache(model)
     return lambda rows, _: SequenceDecoder(model)
+
+
+def _check_cache(model: Any) -> None:
+    """Raise ModelError unless the model continues from its cache as it computes the whole sequence."""
+    name, cold = type(model).__name__, np.zeros(1)
+    decoder = SequenceDecoder(model)
+    try:
+        decoder.place(0, decoder.prefill([(0, 1)])[0])
+        _, continued, _ = decoder.step(np.array([1]), cold, cold)
+        with torch.no_grad():
+            whole = model(torch.tensor([[0, 1, 1]], device=model.device), use_cache=False).logits[:, -1]
+    except Exception as error:  # The vendor may raise anything for a cache of another kind.
+        raise ModelError(f"{name} can be scored, but not sampled with its cache: {one_line(error)}") from error
+    _, alone, _ = draw(whole, cold, cold)
+    if not abs(continued - alone).max() < (1e-3 if model.dtype == torch.float32 else 0.1):
+        raise ModelError(f"{name} can be scored, but not sampled: with its cache it computes other log-probabilities")
 
 
 def draw(logits: Tensor, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:

@@ -137,6 +137,8 @@ def load_engine(
                 if hasattr(module, "support_avx512bf16_for_cpu"):
                     # bitsandbytes packs weights for a CPU kernel of inference, through which no gradient passes.
                     module.support_avx512bf16_for_cpu = False
+            with torch.no_grad():  # Some models load and cannot be computed.
+                model(torch.tensor([[0, 1]], device=place), use_cache=False)
             if gradient_checkpointing:
                 model.gradient_checkpointing_enable({"use_reentrant": False})
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
