@@ -397,3 +397,21 @@ def test_prompts_and_ends_are_the_same_with_the_tokenizer_of_llama_cpp(
             assert prompts[0] == prompts[1]
             tokens = [each.tokenizer.encode(prompts[0], add_special_tokens=False) for each in (one, other)]
             assert tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize("written", ["{{ '<' ~ 'think>' }}", "{% set tag = '<thi' + 'nk>' %}{{ tag }}"])
+def test_a_thought_that_a_template_writes_in_pieces_is_opened(written: str) -> None:
+    assert template_of(tokenizer_of(source=TURNS + "<|assistant|>" + written)).opening(QUESTION) == "<think>"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{% for m in messages %}{{ m.content[:200] }}{% endfor %}", "loses a user's message"),
+        (TURNS + "{{ [1, 2] | random }}", "random"),
+        (TURNS + "{{ lipsum(1) }}", "lipsum"),
+    ],
+)
+def test_a_template_that_cuts_messages_or_draws_at_random_is_refused(source: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        template_of(tokenizer_of(source=source))

@@ -286,6 +286,7 @@ def test_other_ranks_and_scales_are_folded_by_hand(tmp_path: Path) -> None:
     [
         ({"peft_type": "IA3"}, "has peft_type 'IA3', and gce reads LORA alone"),
         ({"use_dora": True}, "has use_dora True"),
+        ({"lora_alpha": 0}, "has lora_alpha 0, expected a number above 0"),
         ({"bias": "lora_only"}, "has bias 'lora_only'"),
         ({"lora_bias": True}, "has lora_bias True"),
         ({"fan_in_fan_out": True}, "has fan_in_fan_out True"),
@@ -314,7 +315,6 @@ def test_fields_that_are_off_are_taken(tmp_path: Path) -> None:
     [
         ({"r": 8}, "at rank 8"),
         ({"lora_alpha": None}, "is damaged"),
-        ({"lora_alpha": 0}, "is damaged"),
         ({"rank_pattern": {"(": 2}}, "is damaged"),
     ],
     ids=str,

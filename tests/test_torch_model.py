@@ -342,3 +342,9 @@ def test_what_is_no_model_is_one_line(tmp_path: Path, damage: Callable[..., Any]
     with pytest.raises(ModelError, match=said) as caught:
         on_torch(directory)
     assert "\n" not in str(caught.value)
+
+
+def test_rope_that_depends_on_the_length_ends_the_context_where_it_changes(tmp_path: Path) -> None:
+    scaling = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    directory = write_tiny_llama(tmp_path, context=64, rope_scaling={**scaling, "original_max_position_embeddings": 32})
+    assert load_torch_model(directory, device="cpu").info().context == 32

@@ -70,7 +70,7 @@ def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) 
     base = given or _directory(str(checkpoint.base))
     if not (base / "config.json").is_file():
         raise BadInput(f"expected a model's directory in the Hugging Face layout, found no config.json in {base}")
-    check_fits(base, adapter)
+    check_fits(base, adapter, by_mlx=not (checkpoint.base or "").startswith(HF))
     return base.resolve()
 
 

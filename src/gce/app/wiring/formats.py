@@ -33,13 +33,13 @@ IMPORTS: Mapping[str, Callable[[Path], tuple[ImportedRun, ...]]] = {"isopro": re
 """Readers of training runs, by the program that made them."""
 
 
-def check_fits(base: Path, adapter: LowRank) -> None:
+def check_fits(base: Path, adapter: LowRank, *, by_mlx: bool) -> None:
     """Raise BadInput if the adapter does not fit this base; MissingExtra if the weights cannot be read."""
     try:
         from gce.adapters.models.formats import base_weights
     except ImportError as error:
         raise MissingExtra(error.name or "mlx", "mlx") from error
-    base_weights.check_fits(base, adapter)
+    base_weights.check_fits(base, adapter, by_mlx=by_mlx)
 
 
 def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:

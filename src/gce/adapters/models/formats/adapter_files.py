@@ -110,6 +110,8 @@ def read_peft(files: Mapping[str, bytes], where: str) -> LowRank:
     try:
         config = json.loads(files[PEFT_FILES[0]])
         _check_config(config, where)
+        if not config["lora_alpha"] > 0:
+            raise BadInput(f"{where} has lora_alpha {config['lora_alpha']!r}, expected a number above 0")
         halves: dict[str, dict[str, Array]] = defaultdict(dict)
         read: Any = safetensors.deserialize
         for name, tensor in read(files[PEFT_FILES[1]]):

@@ -31,11 +31,11 @@ COMPANIONS = (
 _QUANTIZED = "give {model} with the model in full precision"
 
 
-def check_fits(base: Path, adapter: LowRank) -> None:
+def check_fits(base: Path, adapter: LowRank, *, by_mlx: bool = True) -> None:
     """Raise BadInput unless the base's files hold every adapted weight, not quantized, in the adapter's shape.
 
-    mlx-lm must load each of these weights unchanged. It renames, transposes or scales some models' weights; an adapter
-    merged into those would mean something else to other programs.
+    With `by_mlx`, mlx-lm must load each of these weights unchanged. It renames, transposes or scales some models'
+    weights; an adapter merged into those would mean something else to other programs.
     """
     if _quantized(base):
         raise BadInput(f"the base {base} is quantized", hint=_QUANTIZED)
@@ -44,6 +44,8 @@ def check_fits(base: Path, adapter: LowRank) -> None:
     try:
         stored = {name: array for path in base.glob(WEIGHTS) for name, array in _read(path)[0].items()}
         stored = {name: _checked(base, name, stored, shape) for name, shape in _shapes(adapter).items()}
+        if not by_mlx:
+            return
         taken = dict(tree_flatten(load_weights(base, read_config(base).arguments)[0].parameters()))
         for name in list(stored):
             loaded = taken.pop(name, None)

@@ -44,7 +44,9 @@ _DEFAULT, _TOOL_USE = "default", "tool_use"
 _MOST_BYTES = 2**20
 _MOST_STEPS = 10**6
 """Of all loops over `range` together: a template may be anybody's."""
-_SYSTEM, _QUESTION, _ANSWER, _MARK = "gce-system", "gce-question", "gce-answer", "\ue000gce\ue001"
+_SYSTEM, _QUESTION, _ANSWER = ("".join(f"gce-{what}-{n}" for n in range(99)) for what in ("system", "user", "answer"))
+"""Longer than what a template that cuts messages leaves."""
+_MARK = "\ue000gce\ue001"
 
 
 @frozen
@@ -96,7 +98,6 @@ class ChatTemplate:
             raise ModelError(f"{self._called} has an error{line}: {one_line(error)}") from error
         self.day = settings.day.isoformat() if any("strftime_now" in each for each in names) else ""
         """The date that the template reads; empty if it reads no clock."""
-        self._thinks = any(THINK_START in source for source in sources.values())
         self._in_parts, self._folds, self._warned = False, False, False
         self.around_answer = self._examine()
         """What the template writes before and after an assistant's message; empty if that is unknown."""
@@ -120,7 +121,8 @@ class ChatTemplate:
 
     def opening(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
         """Return the end of the prompt from `<think>` on, if it opens a thought; otherwise an empty text."""
-        if not self._thinks:
+        text = self.render(messages, tools, add_generation_prompt=True)
+        if text.rfind(THINK_START) <= text.rfind(THINK_END):
             return ""
         marked = [*messages[:-1], evolve(messages[-1], content=messages[-1].content + _MARK)]
         tail = self.render(marked, tools, add_generation_prompt=True).rpartition(_MARK)[2]
@@ -153,7 +155,8 @@ class ChatTemplate:
             found = self._rendered(turns, (), prompt=True)
         except Exception as error:  # A template may raise anything.
             return f"raises {one_line(error)!r} for"
-        return "" if all(text in found for text in texts) else "loses"
+        whole = all(text in found for text in texts) and "'type': 'text'" not in found  # Not a list, written as one.
+        return "" if whole else "loses"
 
     def _rendered(self, turns: Sequence[Turn], tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
         if self._in_parts:
@@ -230,6 +233,8 @@ def _environment() -> Any:
     )
     found.filters["tojson"] = _tojson
     found.globals["raise_exception"] = _raise
+    # A prompt is not drawn at random.
+    del found.filters["random"], found.globals["lipsum"]
     return found
 
 

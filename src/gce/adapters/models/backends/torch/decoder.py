@@ -33,9 +33,6 @@ def decoder_maker(model: Any) -> DecoderMaker:
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"]
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
-    rope = getattr(config, "rope_parameters", None) or {}
-    # RoPE of these types depends on the longest row of a batch.
-    plain = plain and rope.get("rope_type") not in ("dynamic", "longrope")
     # Other attention implementations read a boolean mask differently, or make their own.
     if plain and set(kinds) == {"full_attention"} and config._attn_implementation == "sdpa":
         return lambda rows, _: BatchDecoder(model, rows)

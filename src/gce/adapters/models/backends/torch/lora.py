@@ -75,6 +75,12 @@ class Adapter:
         except ValueError as error:
             what = ", ".join(paths) or "no linears"
             raise ModelError(f"PEFT cannot adapt {what}: {one_line(error)}") from error
+        self.modules = tuple(path for path in paths if hasattr(self._model.get_submodule(path), "lora_A"))
+        if left_out := sorted(set(paths) - set(self.modules)):
+            self.detach()
+            raise ModelError(
+                f"PEFT does not adapt {left_out[0]}", hint="choose other linears with {lora.target_modules}"
+            )
         self.layers, self.modules = tuple(sorted(layers)), tuple(paths)
         for path in paths:
             side = self._side(path, "lora_a")
@@ -108,8 +114,10 @@ class Adapter:
 
     def take_gradients(self) -> Tensor:
         """Return the gradients as one array, and set them to zero."""
-        found = torch.cat([cast(Tensor, parameter.grad).ravel() for parameter in self.parameters().values()])
-        for parameter in self.parameters().values():
+        parameters = self.parameters().values()
+        # An expert that no token reached has none.
+        found = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).ravel() for p in parameters])
+        for parameter in parameters:
             parameter.grad = None
         return found
 

@@ -101,8 +101,16 @@ def load_torch_model(
     chat = chat_format(name, tokenizer, template, ends=end_tokens(directory), rows=rows)
     if processes > 1:
         engine.processes = Processes(processes, _place(device), load, threads=threads)
-    context = getattr(engine.model.config, "max_position_embeddings", None) or None
-    return LocalModel(engine, chat, context=context)
+    return LocalModel(engine, chat, context=_context(engine.model.config))
+
+
+def _context(config: Any) -> int | None:
+    """Return the maximum tokens of prompt and completion together; None if the config does not say."""
+    context = getattr(config, "max_position_embeddings", None) or None
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":  # Keys in the cache are not turned again where a longer text turns others.
+        return int(rope["original_max_position_embeddings"])
+    return context
 
 
 def load_engine(
