@@ -243,7 +243,8 @@ def end_of_turn(case: Case) -> None:
         status, printed = case.run(*command, "--answers", f"{len(answers)}.jsonl")
         _expect(status == 0, printed)
         lines = (case.folder / f"{len(answers)}.jsonl").read_text().splitlines()[1:]
-        attempts = [json.loads(line)["attempts"][-1] for line in lines]
+        records = sorted(map(json.loads, lines), key=lambda record: str(record["problem"]))
+        attempts = [record["attempts"][-1] for record in records]
         answers.append([(each["text"], each["finish_reason"]) for each in attempts])
     ended = sum(reason == "stop" for _, reason in answers[1])
     _expect(answers[0] == answers[1] and ended > 0, f"other answers than those of the original file; {ended} end")
