@@ -96,14 +96,12 @@ def mlx_arguments(config: Any) -> dict[str, Any]:
         found.setdefault(stored, found.get(name))
     if "hidden_size" in found and found.get("num_attention_heads"):
         found.setdefault("head_dim", found["hidden_size"] // found["num_attention_heads"])
-    found.setdefault("n_ctx", found.get("n_positions"))
     rope = found.get("rope_parameters") or {}
     by_layer = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
     if by_layer:
         rope = by_layer.get("full_attention", rope)
         found["rope_local_base_freq"] = by_layer.get("sliding_attention", rope).get("rope_theta")
     if rope:
-        found["rotary_emb_base"], found["rotary_pct"] = rope.get("rope_theta"), rope.get("partial_rotary_factor", 1.0)
         scaled = {name: value for name, value in rope.items() if name not in ("rope_theta", "partial_rotary_factor")}
         found["rope_theta"] = rope.get("rope_theta")
         found["rope_scaling"] = None if rope.get("rope_type", "default") == "default" else scaled
